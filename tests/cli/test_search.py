@@ -99,3 +99,18 @@ def test_nothing_is_left_where_the_file_cannot_be_written(ringtree: Ringtree, tm
 def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
     got = ringtree("search", *words.split())
     assert got.code in (1, 2) and expected in got.err and got.err.count("\n") == 1 and not got.out
+
+
+@pytest.mark.parametrize(("nbytes", "error"), [
+    ("3", "--bytes 3: the vector of all_gather is a block for each of 7 ranks; expected at least 7 bytes"),
+    ("0", "--bytes 0: nothing to move; expected at least 1 byte"),
+])  # fmt: skip
+def test_sizes_that_no_call_has_are_refused(ringtree: Ringtree, nbytes: str, error: str) -> None:
+    got = ringtree("search", "all_gather", "--topology", "ring", "-n", "7", "--bytes", nbytes)
+    assert (got.code, got.out) == (1, "") and error in got.err
+
+
+def test_a_size_is_rounded_down_to_blocks(ringtree: Ringtree) -> None:
+    lines = ringtree("search", "all_gather", "--topology", "ring", "-n", "7", "--bytes", "1000").out.splitlines()
+    assert lines[0] == "# rounded down to 7 equal blocks: 1,000 to 994 bytes"
+    assert lines[1].startswith("all_gather of 994 B over 7 ranks")

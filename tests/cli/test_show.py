@@ -69,11 +69,13 @@ def piped(data: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
-def test_a_schedule_is_read_from_a_pipe(ringtree: Ringtree, name: str) -> None:
+def test_a_schedule_is_read_from_a_pipe(ringtree: Ringtree, tmp_path: Path, name: str) -> None:
     shown = ringtree("show", "ring", "-n", "4").out.encode()
     proved = piped(shown, "prove", name)
     assert proved.returncode == 0 and b"ring all_reduce over 4 ranks: proved" in proved.stdout
     assert piped(shown, "show", name).stdout == shown
+    copy = tmp_path / "ring.txt"
+    assert piped(shown, "export", name, str(copy)).returncode == 0 and shown.startswith(copy.read_bytes())
 
 
 @pytest.mark.parametrize(

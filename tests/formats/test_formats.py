@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ringtree import formats
-from ringtree.algorithms import REGISTRY
+from ringtree.algorithms import REGISTRY, build
 from ringtree.cli import main
-from ringtree.formats import FORMATS, Format, FormatError, Imported, load
+from ringtree.formats import FORMATS, Format, FormatError, Imported, load, text_of
 from ringtree.formats.imported import LARGEST_BYTES
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.spec import check
@@ -125,3 +125,18 @@ def test_a_new_format_is_a_line_of_the_table(monkeypatch, tmp_path, capsys):
         load(write(tmp_path, "%hops 2 0+7", "wrong"))
     with pytest.raises(FormatError, match=r"XML, an MSCCL.* execution plan or hops"):
         load(write(tmp_path, "hello", "none"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_schedule_in_utf_16_is_named_as_such(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "ring.xml"
+    path.write_bytes(f"\ufeff{text_of(build('ring', 'all_reduce', 2), 'msccl')}".encode(encoding))
+    with pytest.raises(FormatError, match=r"ring.xml: is UTF-16, .*; expected UTF-8"):
+        load(path)
+
+
+def test_a_plan_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text_of(build("ring", "all_reduce", 2), "mscclpp").replace("{", '{"name": "other", ', 1))
+    with pytest.raises(FormatError, match="the name 'name' stands twice; expected an execution plan"):
+        load(path)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ringtree.cli import terminal
 from ringtree.cli.arguments import subject
-from ringtree.cli.arguments.byte_sizes import listed_sizes
+from ringtree.cli.arguments.byte_sizes import in_blocks, listed_sizes
 from ringtree.cli.arguments.cluster import cluster
 from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.arguments.topology import machine_of, topology
@@ -38,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
     where, names = _where(args), subject.names(args.algorithm)
     if where.ranks < 2:
         raise ValueError(f"{where.name} is one rank, which sends nothing: expected two at least")
+    if sizes == [0] and args.bytes is not None:
+        raise ValueError(f"--bytes {args.bytes}: nothing to move; expected at least 1 byte")
+    sizes, rounded = in_blocks(sizes, args.collective, where.ranks)
     watched, options = partial(terminal.counted, "algorithms"), dict(args.option)
     try:
         found = candidates(args.collective, where, sizes[0], args.root, names, watched, options)
@@ -49,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
     written = [write_schedule(found[0].schedule, args.export, key)] if args.export else []
     if args.json:
         replace_with_json(args.json, _record(args.collective, where, sizes[0], found, bound))
-    print("\n".join([*_lines(args.collective, where, sizes[0], found, bound), *written]))
+    print(
+        "\n".join(
+            [*([f"# {rounded}"] if rounded else []), *_lines(args.collective, where, sizes[0], found, bound), *written]
+        )
+    )
     return 0
 
 

@@ -78,6 +78,10 @@ def load(path: str | Path) -> Imported:
 
 def parse(path: Path, data: bytes) -> Imported:
     """As `load`, of a file's bytes; `path` is its name in errors."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FormatError(
+            f"{path}: is UTF-16, as PowerShell's > writes it; expected UTF-8 (Set-Content -Encoding utf8)"
+        )
     start = data.lstrip()
     found = next((known for known in FORMATS if known.begins(start)), None)
     if found is None:

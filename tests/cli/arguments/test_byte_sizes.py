@@ -50,7 +50,8 @@ def test_a_wrong_size_gets_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "nbytes"), [("8", 8), ("4K", 4096), ("64M", 64 << 20), ("1G", 1 << 30), ("1.5k", 1536), ("2MiB", 2 << 20)]
+    ("text", "nbytes"),
+    [("8", 8), ("4K", 4096), ("64M", 64 << 20), ("1G", 1 << 30), ("1.5k", 1536), ("2MiB", 2 << 20), ("1T", 1 << 40)],
 )
 def test_sizes_are_read_in_binary_units(text: str, nbytes: int) -> None:
     assert parse_bytes(text) == nbytes

@@ -91,10 +91,10 @@ def _positive(text: str) -> int:
 
 def parse_bytes(text: str) -> int:
     """`8`, `4K`, `64M`, `1G`: binary units, as nccl-tests reads them."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGkmg]?)(?:i?[Bb])?", text.strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTkmgt]?)(?:i?[Bb])?", text.strip())
     if not match:
-        raise ValueError(f"{text!r} is not a size: expected a number of bytes such as 8, 64K, 16M or 1G")
-    nbytes = float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " ")
+        raise ValueError(f"{text!r} is not a size: expected a number of bytes such as 8, 64K, 16M, 1G or 1T")
+    nbytes = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")
     if nbytes > MOST_BYTES:
         raise ValueError(f"{text[:40]!r}: {nbytes:.3g} bytes; expected at most {MOST_BYTES}")
     return int(nbytes)

@@ -25,7 +25,7 @@ def from_bytes(path: Path, data: bytes) -> Imported:
     """The plan's schedule and programs. FormatError, in one line: if it is no plan, a broken one, or not of a
     collective."""
     try:
-        value = json_value(data, str(path), "an execution plan")
+        value = json_value(data, str(path), "an execution plan", unique=True)
     except ValueError as error:
         raise FormatError(str(error)) from None
     plan = Plan(path, value)

@@ -17,7 +17,7 @@ import argparse
 
 from ringtree.cli.options import subject
 from ringtree.cli.options.collective import collective_name
-from ringtree.cli.options.files import MayBeFile, to_write
+from ringtree.cli.options.files import MayBeSchedule, to_write
 
 FORMATS = ("text", "msccl", "mscclpp")
 
@@ -25,7 +25,10 @@ FORMATS = ("text", "msccl", "mscclpp")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree export`."""
     parser.add_argument(
-        "what", type=MayBeFile, metavar="ALGORITHM|FILE", help="a name from `ringtree algorithms`, or a schedule file"
+        "what",
+        type=MayBeSchedule,
+        metavar="ALGORITHM|FILE",
+        help="a name from `ringtree algorithms`, or a schedule file (-: stdin)",
     )
     parser.add_argument(
         "file", type=to_write, metavar="FILE", help="the file to write; .xml, .json and .txt name a format"
