@@ -21,8 +21,25 @@ struct DevicePlan {
   int number;
   bool launched = false;
   Launch launch{};
+  std::shared_ptr<ringtree::PreparedProgram> announced{};
   nb::object text{};
   std::uint64_t runs = 0;
+};
+
+// A thread in a call that the host's group, if there is one, knows of.
+class WithinCall {
+ public:
+  WithinCall(GroupObject* host, const DevicePlan& plan) : host_(host) {
+    if (host_) host_->group().enter_call(*plan.announced);
+  }
+  ~WithinCall() {
+    if (host_) host_->group().leave_call();
+  }
+  WithinCall(const WithinCall&) = delete;
+  WithinCall& operator=(const WithinCall&) = delete;
+
+ private:
+  GroupObject* host_;
 };
 
 class DeviceCalls {
@@ -45,28 +62,38 @@ class DeviceCalls {
     return known_.find(signature, x, out, itemsize);
   }
   bool perform(const std::shared_ptr<DevicePlan>& plan, std::byte* x, std::byte* out) {
-    if (!plan->launched) return false;
-    std::unique_lock turn(turn_, std::try_to_lock);
     void* stream = nullptr;
-    if (!turn || !ready() || !on_stream(stream)) return false;
+    if (!plan->launched || !on_stream(stream)) return false;
+    WithinCall within(host_, *plan);
+    std::unique_lock turn(turn_, std::try_to_lock);
+    if (!turn || !ready()) return false;
+    if (host_) host_->group().announce(plan->announced);
     auto call = launcher_.call_on(plan->launch, reinterpret_cast<std::uint8_t*>(x),
                                   reinterpret_cast<std::uint8_t*>(out), limit_ns_);
     // A launch may wait for room behind a call that waits for a peer, whose death another thread of Python sees.
     bool may_wait = launcher_.waits() || !launcher_.idle();
     text_ = plan->text;
     launcher_.count_launches(launcher_.launches() + 1);
-    bool made;
-    if (may_wait) {
-      nb::gil_scoped_release free;
-      made = launcher_.launch(plan->launch, call, stream);
-    } else {
-      made = launcher_.launch(plan->launch, call, stream);
-    }
+    bool made = run(*plan, call, stream, may_wait);
     if (!made) launcher_.count_launches(launcher_.launches() - 1);
     if (!made || (launcher_.waits() && launcher_.has_failed())) return false;
     plan->runs++;
     runs_++;
     return true;
+  }
+
+  // Runs on this machine's processor what Python has made.
+  void run_first(nb::bytes given, int announced) {
+    DevicePlan plan{0};
+    if (host_) plan.announced = host_->find(announced);
+    Call call = call_of(given);
+    launcher_.count_launches(launcher_.launches() + 1);
+    run(plan, call, nullptr, true);
+  }
+
+  void attach(nb::handle_t<GroupObject> host) {
+    kept_host_ = nb::borrow(host);
+    host_ = nb::inst_ptr<GroupObject>(kept_host_);
   }
 
   void remember(int collective, const std::string& format, int dtype, const std::string& op, int root,
@@ -79,15 +106,14 @@ class DeviceCalls {
   }
 
   void launched(int number, nb::bytes given, std::uintptr_t kernel, unsigned threads, std::int64_t input_bytes,
-                std::int64_t output_bytes, nb::object text) {
-    Call call;
-    if (given.size() != sizeof call) throw nb::value_error("a call of another size");
-    std::memcpy(&call, given.data(), sizeof call);
+                std::int64_t output_bytes, nb::object text, int announced) {
+    Call call = call_of(given);
     auto& plan = plan_at(number);
     known_launches_ += !plan->launched;
     plan->launched = true;
     plan->launch = {call, reinterpret_cast<void*>(kernel), threads, input_bytes, output_bytes};
     plan->text = std::move(text);
+    if (host_) plan->announced = host_->find(announced);
   }
 
   void forget(int number) {
@@ -134,6 +160,26 @@ class DeviceCalls {
   nb::object text_ = nb::str("");
 
  private:
+  static Call call_of(nb::bytes given) {
+    Call call;
+    if (given.size() != sizeof call) throw nb::value_error("a call of another size");
+    std::memcpy(&call, given.data(), sizeof call);
+    return call;
+  }
+
+  // Launches a call that is counted. An error of a signal's handler in a wait fails the group.
+  bool run(const DevicePlan& plan, Call& call, void* stream, bool may_wait) {
+    std::optional<PythonHooks> hooks;
+    host_ ? hooks.emplace(host_->group()) : hooks.emplace();
+    if (may_wait) hooks->blocking();
+    try {
+      return launcher_.launch(plan.launch, call, stream, *hooks);
+    } catch (const ringtree::Interrupted&) {
+      if (host_) host_->group().report_interrupt(*plan.announced);
+      throw;
+    }
+  }
+
   std::shared_ptr<DevicePlan>& plan_at(int number) {
     auto& plan = plans_[number];
     if (!plan) plan = std::make_shared<DevicePlan>(DevicePlan{number});
@@ -147,6 +193,8 @@ class DeviceCalls {
   }
 
   int ranks_, device_;
+  nb::object kept_host_{};
+  GroupObject* host_ = nullptr;  // where calls are announced, if anywhere
   Launcher launcher_;
   std::recursive_timed_mutex turn_;
   int known_launches_ = 0;
@@ -212,7 +260,9 @@ void bind_device_calls(nb::module_& m) {
           .def("remember", &DeviceCalls::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
                "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
           .def("launched", &DeviceCalls::launched, "plan"_a, "call"_a, "kernel"_a, "threads"_a, "input_bytes"_a,
-               "output_bytes"_a, "text"_a)
+               "output_bytes"_a, "text"_a, "announced"_a = -1)
+          .def("attach", &DeviceCalls::attach, "host"_a)
+          .def("run_first", &DeviceCalls::run_first, "call"_a, "announced"_a)
           .def("forget", &DeviceCalls::forget, "plan"_a)
           .def("taken_runs", &DeviceCalls::taken_runs)
           .def(

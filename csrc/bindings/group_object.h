@@ -262,6 +262,25 @@ class GroupObject {
   std::uint64_t calls() const { return group_.calls(); }
   int slots_open() const { return group_.slots_open(); }
 
+  std::shared_ptr<ringtree::PreparedProgram> find(int plan) {
+    auto found = plans_.find(plan);
+    if (found == plans_.end())
+      throw std::invalid_argument(plan < 0 || plan >= prepared_ ? "no plan " + std::to_string(plan) + ": " +
+                                                                      std::to_string(prepared_) + " were prepared"
+                                                                : "plan " + std::to_string(plan) + " was forgotten");
+    return found->second;
+  }
+
+  // As of Group: calls that a device runs.
+  void enter_call(int plan) { group_.enter_call(*find(plan)); }
+  void announce(int plan) { group_.announce(find(plan)); }
+  void leave_call() { group_.leave_call(); }
+  void report_timeout(const std::string& text, const std::vector<int>& ranks) { group_.report_timeout(text, ranks); }
+  void report_mismatch(const std::string& text) { group_.report_mismatch(text); }
+  bool is_lost(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
+    return group_.is_lost(what, ranks, absent);
+  }
+
   void close() {
     nb::gil_scoped_release released;
     group_.close();
@@ -275,14 +294,6 @@ class GroupObject {
       all.push_back({static_cast<std::int32_t>(each[0]), each[1], each[2]});
     }
     return all;
-  }
-  std::shared_ptr<ringtree::PreparedProgram> find(int plan) {
-    auto found = plans_.find(plan);
-    if (found == plans_.end())
-      throw std::invalid_argument(plan < 0 || plan >= prepared_ ? "no plan " + std::to_string(plan) + ": " +
-                                                                      std::to_string(prepared_) + " were prepared"
-                                                                : "plan " + std::to_string(plan) + " was forgotten");
-    return found->second;
   }
 
   ringtree::Group group_;

@@ -5,15 +5,26 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "device/flagged.h"
 #include "device/interpreter.h"
 #include "kernels/kernels.h"
+#include "waits/wait.h"
 
 namespace ringtree::device {
 
 namespace {
+
+constexpr uint64_t check_ns = 50'000'000;  // as often as a slow wait of the host's engine looks
+
+// The waits of a thread's call, which the host may want to end.
+struct Waiting {
+  Hooks* hooks;
+  uint64_t checked_ns;
+};
+thread_local Waiting waiting{};
 
 // One thread, which is a block of its own.
 struct Host {
@@ -28,7 +39,13 @@ struct Host {
     auto now = std::chrono::steady_clock::now().time_since_epoch();
     return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
   }
-  static void pause(uint32_t) { sched_yield(); }
+  static void pause(uint32_t) {
+    sched_yield();
+    if (auto now = now_ns(); now - waiting.checked_ns > check_ns) {
+      waiting.checked_ns = now;
+      waiting.hooks->interrupted();
+    }
+  }
   template <class T>
   static T acquire(const T* at) {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -133,17 +150,25 @@ struct Host {
 
 }  // namespace
 
-void run_on_host(const Call& call) {
+void run_on_host(const Call& call, Hooks& hooks) {
+  auto outer = std::exchange(waiting, {&hooks, Host::now_ns()});  // of a call that a signal's handler interrupts
   auto shared = std::make_unique<Registers>();
   auto resolved = std::make_unique<Resolved>();
   auto kept = std::make_unique<KeptTables>();
   for (int block = 0; block < call.blocks && call.status->outcome == fine; block++) {
     Tables<Host> tables(call, *kept, block);
-    if (call.flagged)
-      FlaggedInterpreter<Host>(call, tables, *resolved, block).run(block);
-    else
-      Interpreter<Host>(call, tables, *shared, block).run();
+    try {
+      if (call.flagged)
+        FlaggedInterpreter<Host>(call, tables, *resolved, block).run(block);
+      else
+        Interpreter<Host>(call, tables, *shared, block).run();
+    } catch (...) {
+      *call.stop = 1;
+      waiting = outer;
+      throw;
+    }
   }
+  waiting = outer;
 }
 
 }  // namespace ringtree::device

@@ -31,10 +31,10 @@ Call Launcher::call_on(const Launch& launch, std::uint8_t* input, std::uint8_t* 
   return call;
 }
 
-bool Launcher::launch(const Launch& launch, Call& call, void* stream) const {
+bool Launcher::launch(const Launch& launch, Call& call, void* stream, Hooks& hooks) const {
   call.number = static_cast<std::uint32_t>(launches());
   if (!launch_kernel_) {
-    run_on_host(call);
+    run_on_host(call, hooks);
     return true;
   }
   void* arguments[] = {&call};

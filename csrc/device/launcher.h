@@ -9,6 +9,10 @@
 
 #include "device/program.h"
 
+namespace ringtree {
+struct Hooks;
+}
+
 namespace ringtree::device {
 
 // cuLaunchKernel of CUDA's driver.
@@ -48,8 +52,8 @@ class Launcher {
 
   // The call on other arrays.
   Call call_on(const Launch& launch, std::uint8_t* input, std::uint8_t* output, std::uint64_t limit_ns) const;
-  // Launches a call that is counted; false where the driver has refused it.
-  bool launch(const Launch& launch, Call& call, void* stream) const;
+  // Launches a call that is counted; false where the driver has refused it. `hooks`: see run_on_host.
+  bool launch(const Launch& launch, Call& call, void* stream, Hooks& hooks) const;
 
   // How many launches there were, counted before each.
   std::uint64_t launches() const { return launches_.load(); }

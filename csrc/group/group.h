@@ -56,6 +56,19 @@ class Group {
   bool has_failed(std::uint64_t ticket) { return worker_->has_failed(ticket); }
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
+  // A call whose program runs on a device: a thread enters it, and announces it when it is next; ranks whose calls
+  // differ throw before they begin. The program of `plan` is not run here. Announced by one thread at a time.
+  void enter_call(const PreparedProgram& plan);
+  void announce(const std::shared_ptr<PreparedProgram>& plan);
+  void leave_call();
+  // How such a call failed, for all members; `check_liveness` throws it. `ranks`: those that were waited for. A
+  // mismatch is named after the ranks' last calls where these are known, and else by the text.
+  void report_interrupt(const PreparedProgram& plan);
+  void report_timeout(const std::string& text, const std::vector<int>& ranks);
+  void report_mismatch(const std::string& text);
+  // Whether `check_liveness` would throw, which it still does afterwards. For one thread that watches.
+  bool is_lost(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
+
   void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);
   void exchange(std::span<Operation> operations, Hooks& hooks) { exchange(operations, endpoint_->timeout_s(), hooks); }
   std::uint64_t post(Operation operation);

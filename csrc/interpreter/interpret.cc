@@ -33,18 +33,12 @@ Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_
 void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint64_t call, std::byte* input,
                       std::byte* output, Hooks& hooks) {
   PreparedProgram& plan = *shared;
-  call_ = call;
-  plan_ = &plan;
   hooks_ = &hooks;
-  history_[call % history_.size()] = {call, plan.print};
-  endpoint_.health().report_call(endpoint_.rank(), call, plan.print);
+  record_call(plan, call);
   auto earlier = previous_.get();
   check_silent(earlier);
   if (endpoint_.confirms()) confirm();
-  if (previous_ != shared) {
-    earlier_ = std::move(previous_);
-    previous_ = shared;
-  }
+  keep(shared);
   if (plan.scratch_bytes > scratch_bytes_) {
     scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
     scratch_bytes_ = plan.scratch_bytes;

@@ -30,6 +30,11 @@ class Interpreter : Situation {
   void run(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call, std::byte* input, std::byte* output,
            Hooks& hooks);
 
+  // A call that a device runs: compares it with the same one of the neighbouring ranks. Throws as `run` does. Of two
+  // ranks, the one that comes later finds out that they differ.
+  void announce(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call);
+  // Compares the last calls of all ranks, as far as they are recorded.
+  void compare_calls();
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
   void check_last_call();
   // Before that: waits, for so long at most, until the peers have begun it.
@@ -199,6 +204,8 @@ class Interpreter : Situation {
   bool never_comes(int peer) const;
   void check_came(int peer);
   void await_peers_in_last_call(bool elsewhere, std::int64_t until_ns);
+  void record_call(const PreparedProgram& plan, std::uint64_t call);
+  void keep(const std::shared_ptr<PreparedProgram>& plan);
   void confirm();
   void check(int peer, const Descriptor& descriptor);
   void check_unread(int peer, std::int32_t latest);

@@ -69,6 +69,37 @@ void Interpreter::compare_earlier(int peer, std::uint64_t call) {
   if (mine && theirs && !(*theirs == mine->print)) mismatch(peer, call, *theirs);
 }
 
+void Interpreter::record_call(const PreparedProgram& plan, std::uint64_t call) {
+  call_ = call;
+  plan_ = &plan;
+  history_[call % history_.size()] = {call, plan.print};
+  endpoint_.health().report_call(endpoint_.rank(), call, plan.print);
+}
+
+void Interpreter::keep(const std::shared_ptr<PreparedProgram>& plan) {
+  if (previous_ == plan) return;
+  earlier_ = std::move(previous_);
+  previous_ = plan;
+}
+
+void Interpreter::announce(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call) {
+  record_call(*plan, call);
+  keep(plan);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with a neighbour's: one of both sees the other's call
+  int ranks = endpoint_.ranks(), rank = endpoint_.rank();
+  if (ranks > 1) compare((rank + 1) % ranks);
+  if (ranks > 2) compare((rank + ranks - 1) % ranks);
+}
+
+void Interpreter::compare_calls() {
+  if (!previous_) return;
+  plan_ = previous_.get();
+  auto first = call_ - std::min<std::uint64_t>(call_ - 1, history_.size() - 1);
+  for (auto call = first; call <= call_; call++)
+    for (int peer = 0; peer < endpoint_.ranks(); peer++)
+      if (peer != endpoint_.rank()) compare_earlier(peer, call);
+}
+
 // Compares this rank's call with a peer's.
 void Interpreter::compare(int peer) {
   auto theirs = endpoint_.health().call_of(peer, call_);

@@ -53,10 +53,6 @@ def reads_Bps() -> float:
 def device_sources() -> dict[str, str]:
     """The sources of the interpreter of devices' programs, by the names by which they include each other."""
 
-def run_on_host(call: bytes) -> None:
-    """Runs a call of a device's program on this machine's processor, in the calling thread, without the GIL. `call`: a
-    Call of csrc/device/program.h, whose addresses are this process's; its status says how it ended."""
-
 def fail_at_exit() -> None:
     """Has the process end with code 1 where it would end with 0, once Python has ended; without glibc in any case."""
 
@@ -478,6 +474,28 @@ class Group:
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""
 
+    def enter_call(self, plan: int) -> None:
+        """Begins a call whose program a device runs: of the plan, that of this group's with the same arguments, which may
+        have no instructions. Fails the group where another thread is in a call."""
+
+    def announce(self, plan: int) -> None:
+        """The call is next: raises where the group has failed, and Mismatch where a neighbouring rank's call of the same
+        number, as far as it has begun, is another. By one thread at a time."""
+
+    def leave_call(self) -> None:
+        """Ends what this thread has entered."""
+
+    def report_timeout(self, text: str, ranks: list[int]) -> None:
+        """Fails the group for every member: this rank gave up a wait for members with these ranks. Raises nothing, and
+        `check_liveness` raises it; so does the next."""
+
+    def report_mismatch(self, text: str) -> None:
+        """Fails the group for every member: of the last calls that were announced, the first that differs is named, and
+        `text` where none is known any more."""
+
+    def is_lost(self, what: str, ranks: list[int], absent: list[int]) -> bool:
+        """Whether `check_liveness` would raise, which it still does afterwards. For one thread that watches."""
+
     def tell_cause(self, text: str) -> None:
         """Reports why this rank leaves, for peers that find out that it has left. Its first report counts, also
         of a failure that it heard of in another group."""
@@ -542,10 +560,24 @@ class DeviceCalls:
         """As Group.remember; a plan is any number above 0."""
 
     def launched(
-        self, plan: int, call: bytes, kernel: int, threads: int, input_bytes: int, output_bytes: int, text: str
+        self,
+        plan: int,
+        call: bytes,
+        kernel: int,
+        threads: int,
+        input_bytes: int,
+        output_bytes: int,
+        text: str,
+        announced: int = -1,
     ) -> None:
         """A plan was launched so, and may be again, on other arrays. `call`: a Call; `input_bytes` and `output_bytes`: of
-        its arrays, what it touches; `text`: the call in words."""
+        its arrays, what it touches; `text`: the call in words; `announced`: the host group's plan."""
+
+    def attach(self, host: Group) -> None:
+        """Calls are announced in that group from now on, and fail as it does."""
+
+    def run_first(self, call: bytes, announced: int) -> None:
+        """Runs a Call on this machine's processor, without the GIL. A signal handler's exception ends it, and the group."""
 
     def forget(self, plan: int) -> None:
         """Drops what was remembered of a plan, and its launch."""

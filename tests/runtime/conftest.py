@@ -21,7 +21,16 @@ def available(engine: str) -> bool:
 @pytest.fixture(params=[name for name in ENGINES if name != "emulated"])
 def engine(request: pytest.FixtureRequest) -> str:
     """Every engine that users have, by name. `emulated` has all but its programs from `shm`: the contract holds it to
-    numpy's results, tests/runtime/devices to rules of its own."""
+    numpy's results, tests/runtime/devices to rules of its own, `every_engine` to how calls fail."""
+    name = str(request.param)
+    if not available(name):
+        pytest.skip("the native engine is not built")
+    return name
+
+
+@pytest.fixture(params=list(ENGINES))
+def every_engine(request: pytest.FixtureRequest) -> str:
+    """Every engine of the table, by name: for what `emulated` has of its own, as how calls fail."""
     name = str(request.param)
     if not available(name):
         pytest.skip("the native engine is not built")

@@ -51,12 +51,58 @@ def aborted(comm: Communicator, wait: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("wait", list(WAITS))
-def test_an_abort_ends_every_wait_and_names_its_rank(engine: str, wait: str) -> None:
-    if in_threads(engine) and wait in ("group", "send"):
+def test_an_abort_ends_every_wait_and_names_its_rank(every_engine: str, wait: str) -> None:
+    if in_threads(every_engine) and wait in ("group", "send"):
         pytest.skip("meets elsewhere; keeps what it sends")
-    for error, text in spawn(aborted, 3, wait, engine=engine, threads=in_threads(engine), timeout_s=60):
+    for error, text in spawn(aborted, 3, wait, engine=every_engine, threads=in_threads(every_engine), timeout_s=60):
         assert error == "Poisoned", text
         assert "rank 2 aborted the group: enough" in text
+
+
+def begun_afterwards(comm: Communicator, ended: Event) -> list[str]:
+    """Rank 1 aborts a group in which nobody waits; calls of all begin later."""
+    group, found = comm.duplicate(), []
+    group.all_reduce(np.ones(3))
+    if comm.rank == 1:
+        group.abort("enough")
+        ended.set()
+    ended.wait()
+    for call in (lambda: group.all_reduce(np.ones(3)), lambda: group.all_reduce(np.ones(3)), group.barrier):
+        try:
+            call()
+            found.append("nothing")
+        except Poisoned as error:
+            found.append(str(error))
+    comm.barrier()
+    return found
+
+
+def test_calls_that_begin_after_an_abort_are_refused_on_every_rank(every_engine: str) -> None:
+    found = spawn(begun_afterwards, 3, Event(), engine=every_engine, threads=in_threads(every_engine), timeout_s=60)
+    for text in (text for texts in found for text in texts):
+        assert "rank 1 aborted the group: enough" in text
+
+
+def after_an_error(comm: Communicator) -> list[str]:
+    """A reduction in Python raises on rank 2 alone; each rank goes on as if nothing had been."""
+    found = []
+
+    def add(a: object, b: object) -> object:
+        if comm.rank == 2:
+            raise ZeroDivisionError("mine")
+        return a + b  # type: ignore[operator]
+
+    for k in range(4):
+        try:
+            found.append(str(comm.all_reduce(np.full(3, float(k)), "sum" if k else add)))
+        except Exception as error:  # noqa: BLE001  # the test looks at it
+            found.append(type(error).__name__)
+    return found
+
+
+def test_no_call_after_a_failure_has_a_result(every_engine: str) -> None:
+    for texts in spawn(after_an_error, 3, engine=every_engine, threads=in_threads(every_engine), timeout_s=60):
+        assert texts[1:] == ["Poisoned"] * 3, texts
 
 
 def torn(comm: Communicator, wait: str, how: str) -> list[str]:
@@ -147,5 +193,5 @@ def hurried(comm: Communicator, wait: str, gave_up: Event) -> None:
 
 
 @pytest.mark.parametrize("wait", ["all_reduce", "async all_reduce", "recv", "irecv", "probe", "reduction in Python"])
-def test_a_timeout_may_be_set_later(engine: str, wait: str) -> None:
-    spawn(hurried, 2, wait, Event(), engine=engine, threads=in_threads(engine), timeout_s=60)
+def test_a_timeout_may_be_set_later(every_engine: str, wait: str) -> None:
+    spawn(hurried, 2, wait, Event(), engine=every_engine, threads=in_threads(every_engine), timeout_s=60)

@@ -13,6 +13,7 @@ from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+NATIVE = ["shm", "emulated"]
 BARRIER = r"barrier\(int32, sum, count 1\)|barrier\(.*\)"
 
 
@@ -47,9 +48,10 @@ def race(comm: Communicator, how: str) -> list[str]:
     return raised
 
 
+@pytest.mark.parametrize("engine", NATIVE)
 @pytest.mark.parametrize("how", ["call", "asynchronous", "new"])
-def test_threads_that_call_at_once_get_an_error_that_names_both_calls(how: str) -> None:
-    raised = spawn(race, 2, how, timeout_s=30)
+def test_threads_that_call_at_once_get_an_error_that_names_both_calls(how: str, engine: str) -> None:
+    raised = spawn(race, 2, how, engine=engine, timeout_s=30)
     assert [len(texts) for texts in raised] == [2, 1]
     name = "all_gather" if how == "new" else "all_reduce"
     for text in [*raised[0], *raised[1]]:
@@ -81,8 +83,9 @@ def many(comm: Communicator) -> tuple[int, list[str]]:
     return wrong[0], raised
 
 
-def test_threads_that_race_end_with_an_error() -> None:
-    for _, raised in spawn(many, 2, timeout_s=30):
+@pytest.mark.parametrize("engine", NATIVE)
+def test_threads_that_race_end_with_an_error(engine: str) -> None:
+    for _, raised in spawn(many, 2, engine=engine, timeout_s=30):
         assert len(raised) == 2
 
 
@@ -116,5 +119,6 @@ def one_after_the_other(comm: Communicator) -> None:
     assert made == [40]
 
 
-def test_threads_may_share_a_group_in_turns() -> None:
-    spawn(one_after_the_other, 2, timeout_s=30)
+@pytest.mark.parametrize("engine", NATIVE)
+def test_threads_may_share_a_group_in_turns(engine: str) -> None:
+    spawn(one_after_the_other, 2, engine=engine, timeout_s=30)

@@ -98,7 +98,8 @@ def test_another_root_is_a_mismatch(engine: str) -> None:
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.2])
-def test_every_rank_of_a_root_mismatch_hears_by_its_close(late_s: float) -> None:
+@pytest.mark.parametrize("on", ["shm", "emulated"])
+def test_every_rank_of_a_root_mismatch_hears_by_its_close(late_s: float, on: str) -> None:
     """Both roots only send, and 2 gets what it expects; the others come a little later than root 0 closes."""
     ended = [Event() for _ in range(3)]
 
@@ -116,7 +117,7 @@ def test_every_rank_of_a_root_mismatch_hears_by_its_close(late_s: float) -> None
             for each in ended:
                 each.wait()
 
-    for text in spawn(rank, 3, timeout_s=60):
+    for text in spawn(rank, 3, engine=on, timeout_s=60):
         assert re.search(r"root [01]\) as call 2 while rank . called broadcast.*root [01]\) as call 2", text), text
 
 

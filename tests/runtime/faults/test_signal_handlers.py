@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 
@@ -36,7 +37,7 @@ def started_reduce(comm: Communicator) -> None:
     comm.all_reduce(np.ones(1), async_op=True).wait()
 
 
-def interrupted(wait: Call, handle: Call, peer: Call = barrier) -> list[str]:
+def interrupted(wait: Call, handle: Call, peer: Call = barrier, engine: str = "shm") -> list[str]:
     """The ends of rank 0, whose handler runs in `wait`, and of rank 1, whose call begins once the handler has ended."""
     handled = Event()
 
@@ -60,7 +61,7 @@ def interrupted(wait: Call, handle: Call, peer: Call = barrier) -> list[str]:
             return f"{type(error).__name__}: {error}"
         return "done"
 
-    return spawn(rank, 2, timeout_s=30)
+    return spawn(rank, 2, engine=engine, timeout_s=30)
 
 
 def interrupted_in_started_call(handle: Call) -> list[str]:
@@ -93,12 +94,30 @@ def test_a_group_beside_may_be_closed_before() -> None:
     assert spawn(rank, 2, timeout_s=30) == [None, None]
 
 
-def test_a_handler_that_handles_its_refusal_leaves_the_call_whole() -> None:
+@pytest.mark.parametrize("size", [1, 50_000])
+@pytest.mark.parametrize("engine", ["shm", "emulated"])
+def test_an_exception_of_a_handler_ends_the_call_and_the_group(engine: str, size: int) -> None:
+    """The peer's call begins later, and would else have met the one that was interrupted; so would a native one."""
+
+    def stop(comm: Communicator) -> None:
+        raise KeyError("stop")
+
+    def again(comm: Communicator) -> None:
+        comm.all_reduce(np.ones(size))
+
+    for first in (again, barrier):
+        ends = interrupted(first, stop, again, engine)
+        assert ends[0] == "KeyError: 'stop'"
+        assert re.match("Poisoned: rank 0 was interrupted in (all_reduce|barrier), call 2", ends[1]), ends
+
+
+@pytest.mark.parametrize("engine", ["shm", "emulated"])
+def test_a_handler_that_handles_its_refusal_leaves_the_call_whole(engine: str) -> None:
     def handle(comm: Communicator) -> None:
         with pytest.raises(RuntimeError, match="within a call of the same group"):
             comm.close()
 
-    assert interrupted(WAITS["a collective"], handle) == ["done", "done"]
+    assert interrupted(WAITS["a collective"], handle, engine=engine) == ["done", "done"]
 
 
 def test_close_ends_a_call_that_another_thread_makes() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable
 from ctypes import addressof, c_char, memmove, string_at
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +38,13 @@ class EmulatedProcessor:
         self._shared = 0
         self._maps: list[mmap.mmap] = []
         self._words = self.take(4096)
-        native = native_module()
-        self.native = native.DeviceCalls(parameters.ranks, self._words)
-        self._run: Callable[[bytes], None] = native.run_on_host
+        self.native = native_module().DeviceCalls(parameters.ranks, self._words)
 
     def take(self, nbytes: int) -> int:
         """See DeviceProcessor."""
-        return self._mapped(mmap.mmap(-1, max(nbytes, 1)))
+        memory = mmap.mmap(-1, max(nbytes, 1))
+        self._maps.append(memory)
+        return addressof(c_char.from_buffer(memory))
 
     def share(self, nbytes: int) -> list[int]:
         """See DeviceProcessor."""
@@ -54,14 +53,12 @@ class EmulatedProcessor:
         group = parameters.bootstrap_group()._replace(key=f"{parameters.key}/shared{self._shared}")
         fd, _ = parameters.bootstrap.share(group, nbytes * parameters.ranks)
         try:
-            base = self._mapped(mmap.mmap(fd, nbytes * parameters.ranks))
+            memory = mmap.mmap(fd, nbytes * parameters.ranks)
         finally:
             os.close(fd)
-        return [base + rank * nbytes for rank in range(parameters.ranks)]
-
-    def _mapped(self, memory: mmap.mmap) -> int:
         self._maps.append(memory)
-        return addressof(c_char.from_buffer(memory))
+        base = addressof(c_char.from_buffer(memory))
+        return [base + rank * nbytes for rank in range(parameters.ranks)]
 
     def write(self, address: int, data: bytes) -> None:
         """See DeviceProcessor."""
@@ -95,8 +92,7 @@ class EmulatedProcessor:
 
     def launch(self, call: bytes, plan: Launched) -> None:
         """See DeviceProcessor."""
-        self.native.launches += 1
-        self._run(call)
+        self.native.run_first(call, plan.announced)
 
     def kernel(self, types: DeviceTypes | None, flagged: bool) -> int:
         """See DeviceProcessor."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
+from ringtree.errors import Poisoned
 from ringtree.ir.plain_messages import PlainMessages
-from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
+from ringtree.runtime.engines.device.call_texts import call_text, digest_of
 from ringtree.runtime.engines.device.element_types import types_of
 from ringtree.runtime.engines.device.encoding import Ints, ProgramEncoder
 from ringtree.runtime.engines.device.fast_path import RepeatedCalls
@@ -56,12 +55,10 @@ class DeviceEndpoint(RepeatedCalls):
         processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._made = 0
         self._scratch, self._scratch_bytes = 0, 0
-        self._texts = CallsByDigest(parameters)
         self._watch = Watch(host, processor, self.ranks, self.rank, self._late)
         self._thread: ThreadPoolExecutor | None = None
         self._tickets: dict[int, Future[None] | Any] = {}
         self._ticket = 0
-        self._failed: BaseException | None = None
 
     @property
     def device(self) -> int:
@@ -97,7 +94,6 @@ class DeviceEndpoint(RepeatedCalls):
         )
         text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
         meaning = Meaning(kind, op, digest_of(text, digest))
-        self._texts.add(meaning.digest, text)
         nbytes = int(sizes.sum()) * kind.itemsize
         shared = shares(sizes, max(1, min(self._lanes.blocks, nbytes // BLOCK_BYTES)))
         flagged = self._flags(nbytes, encoder.windows) and fits(plain, shared, kind.itemsize, self._lanes.flagged_bytes)
@@ -126,10 +122,17 @@ class DeviceEndpoint(RepeatedCalls):
             text,
             not self._processor.takes_turns,
             flagged,
+            self._announced(sizes, input_offsets, output_offsets, dtype, op, collective, root, count, digest),
         )
         self._made += 1
         self._plans[self._made] = plan
         return self._made
+
+    def _announced(self, *arguments: Any) -> int:
+        """The host group's plan by which calls of such arguments are announced; it moves nothing."""
+        sizes, input_offsets, output_offsets, *rest = arguments
+        none = np.empty((0, 7), np.int32), np.empty((0, 4), np.int32)
+        return int(self.host.prepare(*none, sizes, input_offsets, output_offsets, 0, 0, *rest))
 
     def _flags(self, nbytes: int, windows: int) -> bool:
         """Whether calls of so many bytes have flagged messages. Without a byte, nothing would be waited for."""
@@ -153,12 +156,21 @@ class DeviceEndpoint(RepeatedCalls):
             self.start(plan, input, output)
             self.wait(self._ticket, -1.0)
             return
-        self._perform(plan, input, output)
+        self._perform_here(plan, input, output)
+
+    def _perform_here(self, number: int, input: int, output: int) -> None:
+        """Performs a call in the caller's thread, where no other thread's may be under way."""
+        self.host.enter_call(self._plans[number].announced)
+        try:
+            self._perform(number, input, output)
+        finally:
+            self.host.leave_call()
 
     def _perform(self, number: int, input: int, output: int) -> None:
         with self._native:  # one call at a time
             self._raise_failure()
             plan = self._plans[number]
+            self.host.announce(plan.announced)
             self._watch.begin()
             self._launch(number, plan, self._call(plan, input, output))
             if not self._processor.runs_ahead:
@@ -237,9 +249,11 @@ class DeviceEndpoint(RepeatedCalls):
         """As Group.start."""
         self._ticket += 1
         if self._processor.runs_ahead:
-            self._perform(plan, input, output)
+            self._perform_here(plan, input, output)
             self._tickets[self._ticket] = self._processor.mark()
         else:
+            self.host.enter_call(self._plans[plan].announced)
+            self.host.leave_call()
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "ringtree-device")
             self._native.queue(1)
@@ -266,6 +280,7 @@ class DeviceEndpoint(RepeatedCalls):
         elif found is not None:
             self._processor.await_mark(found)
             self._raise_failure()
+            self.host.check_liveness(self._native.text, [], [])
         for number in [n for n in self._tickets if n <= ticket]:
             del self._tickets[number]
         return True
@@ -279,43 +294,30 @@ class DeviceEndpoint(RepeatedCalls):
         self.host.set_timeout(timeout_s)
 
     def _raise_failure(self) -> None:
-        if self._processor.ending().outcome or self._watch.failure:
-            self._fail()
+        """Raises the group's failure, where a call ended before its time: as itself at first, as Poisoned later."""
+        ending, text = self._processor.ending(), self._native.text
+        if not ending.outcome and not self._native.stopped:
+            return
+        me = self.names[self.rank]
+        if ending.outcome == LATE:
+            peers = [ending.peer] if ending.peer >= 0 else []
+            peer = f"rank {self.names[ending.peer]}" if peers else "a staging slot"
+            self.host.report_timeout(f"rank {me} waited {self._timeout_s:g} s for {peer} in {text}", peers)
+        if ending.outcome == MISMATCH:
+            self.host.report_mismatch(f"rank {me} called {text} while rank {self.names[ending.peer]} called another")
+        self.host.check_liveness(text, [], [])
+        raise Poisoned(f"the group was closed in {text}")
 
-    def _fail(self) -> None:
-        """Raises the error with which a call failed, or Poisoned where it was raised before; the group has failed."""
-        if self._failed is not None:
-            raise Poisoned(f"the group failed before: {self._failed}")
-        self._failed = self._error()
-        with suppress(RuntimeError):
-            self.host.poison(str(self._failed))
-        raise self._failed
-
-    def _late(self, seconds: float) -> BaseException | None:
-        """The error of a call that has been under way for so long, where streams wait, which have no limit."""
+    def _late(self, seconds: float) -> bool:
+        """Whether a call has been under way for too long, where streams wait, which have no limit; then the group has
+        failed."""
         if not self._processor.takes_turns or seconds <= self._timeout_s:
-            return None
+            return False
         peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
         whom = f"rank {self.names[peers[0]]}" if peers else "the others"
         me = self.names[self.rank]
-        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._native.text}")
-
-    def _error(self) -> BaseException:
-        ending, text = self._processor.ending(), self._native.text
-        me = self.names[self.rank]
-        if ending.outcome == LATE:
-            peer = "a staging slot" if ending.peer < 0 else f"rank {self.names[ending.peer]}"
-            return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {peer} in {text}")
-        if ending.outcome == MISMATCH:
-            other = self._texts.find(ending.peer, ending.print)
-            return Mismatch(f"rank {me} called {text} while rank {self.names[ending.peer]} called {other}")
-        if self._watch.failure is not None:
-            return self._watch.failure
-        try:
-            self.host.check_liveness(text, list(range(self.ranks)), [])
-        except (PeerDied, Poisoned, TimedOut, Mismatch) as failure:
-            return failure
-        return Poisoned(f"the group failed in {text}: {self.host.failure or 'it was stopped'}")
+        self.host.report_timeout(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._native.text}", peers[:1])
+        return True
 
     def close(self) -> None:
         """As Group.close."""
@@ -331,7 +333,6 @@ class DeviceEndpoint(RepeatedCalls):
             self.host.close()
         finally:
             self._processor.close()
-            self._texts.close()
         self._plans.clear()
 
 

@@ -20,6 +20,7 @@ class RepeatedCalls(OnHost):
     def __init__(self, host: Any, processor: DeviceProcessor, ranks: int) -> None:
         super().__init__(host)
         self._processor, self._native = processor, processor.native
+        self._native.attach(host)
         self.call, self.call_shaped, self.start_call = (
             self._native.call,
             self._native.call_shaped,
@@ -63,14 +64,14 @@ class RepeatedCalls(OnHost):
         if plan.native and number not in self._launched:
             self._launched.add(number)
             kernel = self._processor.kernel(plan.types, plan.flagged)
-            self._native.launched(number, call, kernel, plan.threads, *plan.extents, plan.text)
+            self._native.launched(number, call, kernel, plan.threads, *plan.extents, plan.text, plan.announced)
 
     def forget(self, plan: int) -> None:
         """As Group.forget."""
         self._count()
         self._native.forget(plan)
         self._launched.discard(plan)
-        del self._plans[plan]
+        self.host.forget(self._plans.pop(plan).announced)
 
     def remember(
         self,

@@ -11,7 +11,7 @@ from ringtree.runtime.engines.device.encoding import DeviceCode, Pause
 class DevicePlan(NamedTuple):
     """A program in the processor's memory: see Launched. `nbytes`: with its tables, of a small call each block's;
     `scratch_bytes`: of all blocks; `extents`: those of input and output that it touches. `native`: native calls may
-    launch it again, as one kernel."""
+    launch it again, as one kernel. `announced`: the host group's plan of the same arguments."""
 
     address: int
     nbytes: int
@@ -29,3 +29,4 @@ class DevicePlan(NamedTuple):
     text: str
     native: bool
     flagged: bool
+    announced: int

@@ -64,6 +64,11 @@ class Launched(Protocol):
         ...
 
     @property
+    def announced(self) -> int:
+        """The plan of the host's group by which the call is announced."""
+        ...
+
+    @property
     def sent(self) -> dict[int, int]:
         """The number of messages to each peer in a window."""
         ...

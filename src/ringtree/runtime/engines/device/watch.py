@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engines.device.processor import DeviceProcessor
 from ringtree.runtime.limits import start_thread
 
@@ -17,8 +16,8 @@ GONE_LOOKS = 4
 
 
 class Watch:
-    """A thread that stops the processor where a rank has died or the group has failed. `failure`: the reason. `late`:
-    the error of a call that has been under way for so many seconds, None where it may be."""
+    """A thread that stops the processor where a rank has died or the group has failed, or a call is too late. `late`:
+    whether one that has been under way for so many seconds is, of which the group then knows."""
 
     def __init__(
         self,
@@ -26,14 +25,13 @@ class Watch:
         processor: DeviceProcessor,
         ranks: int,
         rank: int,
-        late: Callable[[float], BaseException | None],
+        late: Callable[[float], bool],
     ) -> None:
         self._late = late
         self._host, self._processor = host, processor
         self._everyone, self._rank = list(range(ranks)), rank
         self._native, self._closed = processor.native, False
         self._thread: threading.Thread | None = None
-        self.failure: BaseException | None = None
 
     def begin(self) -> None:
         """A call is about to be launched, the first or another; each wakes the thread."""
@@ -41,7 +39,6 @@ class Watch:
             self._thread = start_thread(self._look, "watch")
 
     def _look(self) -> None:
-        found: BaseException | None = None
         looks, ended, since_s = 0, self._native.ended, time.monotonic()
         while not self._closed:
             if self._native.idle:
@@ -53,20 +50,13 @@ class Watch:
             self._processor.look()
             if ended != self._native.ended:
                 ended, since_s = self._native.ended, time.monotonic()
-            if (failure := self._late(time.monotonic() - since_s)) and not self._native.idle:
-                self.failure = failure
+            looks = looks + 1 if self._left() else 0
+            absent = self._left() if looks >= GONE_LOOKS else []
+            lost = self._host.is_lost(self._native.text, self._everyone, absent)
+            lost = lost or self._late(time.monotonic() - since_s)
+            if lost and not self._closed and not self._native.idle:
                 self._processor.stop()
                 return
-            looks = looks + 1 if self._left() else 0
-            try:
-                absent = self._left() if looks >= GONE_LOOKS else []
-                self._host.check_liveness(self._native.text, self._everyone, absent)
-            except (PeerDied, Poisoned, TimedOut, Mismatch) as failure:
-                found = found or failure  # which a call that has ended meanwhile leaves to the next one
-                if not self._closed and not self._native.idle:
-                    self.failure = found
-                    self._processor.stop()
-                    return
 
     def _left(self) -> list[int]:
         return [rank for rank, (state, *_) in enumerate(self._host.peers()) if state == "left" and rank != self._rank]
