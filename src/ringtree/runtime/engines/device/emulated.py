@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.device.lanes import ENDED_IN_STATUS, STATUS
 from ringtree.runtime.engines.device.processor import Ending, Launched
+from ringtree.runtime.engines.device.shared_mapping import map_shared
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
 if TYPE_CHECKING:
@@ -53,11 +54,9 @@ class EmulatedProcessor:
         group = parameters.bootstrap_group()._replace(key=f"{parameters.key}/shared{self._shared}")
         fd, _ = parameters.bootstrap.share(group, nbytes * parameters.ranks)
         try:
-            memory = mmap.mmap(fd, nbytes * parameters.ranks)
+            base = map_shared(fd, nbytes * parameters.ranks, self)
         finally:
             os.close(fd)
-        self._maps.append(memory)
-        base = addressof(c_char.from_buffer(memory))
         return [base + rank * nbytes for rank in range(parameters.ranks)]
 
     def write(self, address: int, data: bytes) -> None:
