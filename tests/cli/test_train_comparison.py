@@ -62,10 +62,11 @@ def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtr
         assert one["computing_us"] * (1 + one["bubble"]) < one["step_us"] <= one["serial_us"]
     lines = out.splitlines()
     assert lines[0].endswith("the quickest step first") and "at 300 TFLOP/s" in out
-    assert lines[6].split()[:7] == ["layout", "micro-batches", "step", "tokens/s", "MFU", "serial", "computing"]
+    assert lines[6].split()[:7] == ["layout", "micro-batches", "step", "tokens/s", "TFLOP/s", "serial", "computing"]
     first = found["layouts"][0]
     assert first["tokens_a_s"] == pytest.approx(64 * 512 / first["step_us"] * 1e6)
-    assert 0 < first["mfu"] < 1 and f"  {first['tokens_a_s']:,.0f}  {first['mfu']:.0%}  " in lines[7]
+    tflops = first["model_flops_a_s"] / 1e12
+    assert 0 < tflops < 300 and lines[7].split(f"  {first['tokens_a_s']:,.0f} ")[1].split()[0] == f"{tflops:.3g}"
     assert lines[2] == "a step reads 64 sequences of 512 bytes, 32,768 tokens"
 
 

@@ -35,11 +35,11 @@ def test_one_rank_computes_alone() -> None:
 def test_a_rank_that_computes_alone_is_used_in_full() -> None:
     """And ranks that wait are so in less: four stages whose bubble is three eighths, by 8 of 11 at most."""
     alone, _ = _whole(ParallelLayout())
-    assert alone.utilisation == pytest.approx(1) and alone.tokens_a_s == pytest.approx(16 * 64 / 12)
+    assert alone.model_flops_a_s == pytest.approx(alone.flops_a_s) and alone.tokens_a_s == pytest.approx(16 * 64 / 12)
     piped, along_s = _whole(ParallelLayout(pp=4, micro_batches=8), 1e6)
     flops = [flops_at(piped.plan, position) for position in range(4)]
     expected = sum(flops) / (4 * max(flops)) * 1e6 / (1.375e6 + along_s["pp"])
-    assert piped.utilisation == pytest.approx(expected) and expected < 8 / 11
+    assert piped.model_flops_a_s == pytest.approx(expected * piped.flops_a_s) and expected < 8 / 11
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])

@@ -37,7 +37,7 @@ def _microseconds(time_us: float) -> str:
 STEPS: dict[str, tuple[str, Callable[[float], str]]] = {
     "step": ("step_us", _microseconds),
     "tokens/s": ("tokens_a_s", "{:,.0f}".format),
-    "MFU": ("mfu", "{:.0%}".format),
+    "TFLOP/s": ("model_flops_a_s", lambda flops_a_s: f"{flops_a_s / 1e12:.3g}"),
     "serial": ("serial_us", _microseconds),
     "computing": ("computing_us", _microseconds),
 }
@@ -61,7 +61,7 @@ OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
     "computing: the operations of matrix products of the rank that has the most, at {rate}",
-    "tokens/s: of all ranks; MFU: model FLOPs utilisation, the model's operations over those of all ranks at that rate",
+    "tokens/s: of all ranks; TFLOP/s: the model's operations, of each GPU; over its nominal rate, that is the MFU",
     "micro-batches: as given, else the quickest of the numbers that divide a rank's rows and whose activations fit",
 )
 
@@ -180,7 +180,7 @@ class PredictedLayouts:
             return {}
         whole = one.whole(self.flops_a_s)
         times_s = {"step_us": whole.overlapped_s, "serial_us": whole.serial_s, "computing_us": whole.computing_s}
-        rates = {"tokens_a_s": whole.tokens_a_s, "mfu": whole.utilisation}
+        rates = {"tokens_a_s": whole.tokens_a_s, "model_flops_a_s": whole.model_flops_a_s}
         return {name: time_s * 1e6 for name, time_s in times_s.items()} | rates
 
     def _text(self) -> Iterator[str]:

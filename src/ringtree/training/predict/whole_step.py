@@ -61,10 +61,10 @@ class WholeStep:
         return self.plan.settings.batch * self.plan.shape.context / self.overlapped_s
 
     @property
-    def utilisation(self) -> float:
-        """Model FLOPs utilisation (MFU): the model's operations in a step, over those that all ranks could compute in
-        its time at the given rate."""
-        return model_flops(self.plan) / (self.plan.layout.ranks * self.flops_a_s * self.overlapped_s)
+    def model_flops_a_s(self) -> float:
+        """The model's operations a second of each rank, each counted once: over the GPU's nominal rate they are model
+        FLOPs utilisation (MFU)."""
+        return model_flops(self.plan) / (self.plan.layout.ranks * self.overlapped_s)
 
     def _calls_s(self, *axes: str, of: Container[str] = FEWEST) -> float:
         """The time of calls along axes; `of`: of these collectives."""
