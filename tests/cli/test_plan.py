@@ -150,6 +150,21 @@ def test_nccls_own_estimate_is_without_an_interval(ringtree: Ringtree, tmp_path:
     assert (row["low_us"], row["high_us"], row["unknowns"]) == (None, None, [])
 
 
+def test_traps_of_a_file_stand_above_the_table_and_in_the_record(ringtree: Ringtree, tmp_path: Path) -> None:
+    slot = '<pci busid="0000:0{}:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32 GT/s" '
+    gpus = "".join(
+        f'{slot.format(n)}link_width="16"><gpu dev="{n}" sm="90" rank="{n}"><nvlink target="0000:0{1 - n}:00.0" '
+        'count="1000" tclass="0x030200"/></gpu></pci>'
+        for n in range(2)
+    )
+    machine, record = tmp_path / "topo.xml", tmp_path / "rows.json"
+    machine.write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
+    out = ringtree("plan", "all_reduce", "--topology", str(machine), "--bytes", "1M", "--json", str(record)).out
+    words = "gpu0 at 0000:00:00.0, gpu1 at 0000:01:00.0: 1000 links to others, and H100 SXM5 has 18"
+    assert f"# trap: {words}: " in out
+    assert [text.startswith(words) for text in json.loads(record.read_text())["traps"]] == [True]
+
+
 def test_parts_that_no_table_knows_stand_above_the_table_and_in_the_record(ringtree: Ringtree, tmp_path: Path) -> None:
     slot = '<pci busid="0000:0{}:00.0" class="0x030200" vendor="0x10de" device="0x9999" link_speed="32 GT/s" '
     inside = "".join(f'{slot.format(n)}link_width="16"/>' for n in range(2))

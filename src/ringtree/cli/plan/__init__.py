@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
             "cut": records.cut(rows[-1].bound),
             "rows": [_record(plan, row, e) for row in rows for e in (row.candidates if args.all else (row.pick,))],
             "not_known": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
+            "traps": list(machine_words.notes(plan.cluster.machine, NoteKind.TRAP)),
             "far_from_bound": plan.shortfall(rows[-1]),
         }
         replace_with_json(args.json, record)

@@ -35,8 +35,8 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     """Yields the table and the conclusions from it. `every`: all candidates of each size, fastest first."""
     yield f"# {rows[0].collective} over {rows[0].ranks} ranks, predicted, not measured"
     yield f"# on {describe(plan.cluster)}"
-    for text in machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN):
-        yield f"# not known: {text}"
+    for kind, word in ((NoteKind.UNKNOWN, "not known"), (NoteKind.TRAP, "trap")):
+        yield from (f"# {word}: {text}" for text in machine_words.notes(plan.cluster.machine, kind))
     time = "NCCL's estimate" if plan.model == "nccl" else "ringtree's model of the hardware"
     yield f"# {_choices(plan)}; time: {time}"
     if own := own_library(plan.cluster.machine):
