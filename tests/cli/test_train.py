@@ -370,7 +370,12 @@ def test_a_job_resumes_from_a_checkpoint_under_another_layout(ringtree: Ringtree
     assert first.returncode == 0, first.stderr
     again = ringtree("train", *SMALL, "--steps", "2", "--checkpoint", folder)
     assert again.code and again.err.startswith(f"ringtree train: {folder} has checkpoints; expected --resume")
-    on = command("--steps", "3", "--tp", "2", "--checkpoint", folder, "--resume", "--json", str(tmp_path / "on.json"))
+    changed = "--seed", "3", "--rate", "0.01"
+    on = command(
+        "--steps", "3", "--tp", "2", "--checkpoint", folder, "--resume", *changed, "--json", str(tmp_path / "on.json")
+    )
+    printed = on.stdout + on.stderr
+    assert f"resumed from {folder}" in printed and ", with seed 3 instead of 0, rate 0.01 instead of 0.001\n" in printed
     assert on.returncode == 0 and "step 3/3" in on.stdout and "step 2/3" not in on.stdout, on.stderr
     assert [step["step"] for step in json.loads((tmp_path / "on.json").read_text())["steps"]] == [3]
 

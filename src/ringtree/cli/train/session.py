@@ -96,9 +96,9 @@ class Keeping:
             raise ValueError(
                 f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
             )
-        load(trainer, found)
+        changed = load(trainer, found)
         self._kept_steps = trainer.steps_done
-        self._bar.print(f"resumed from {found}")
+        self._bar.print(f"resumed from {found}" + (f", with {', '.join(changed)}" if changed else ""))
 
     def is_done(self, trainer: Trainer) -> bool:
         """Whether what was resumed has all the steps that are asked for, which it states: a launcher that restarts a

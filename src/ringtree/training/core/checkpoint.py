@@ -44,6 +44,8 @@ MOST_BYTES = 1 << 24
 """The most of training.json."""
 EARLIER: dict[str, Any] = {"kv_heads": None, "ffn_width": None, "gated": False, "tied": False}
 """Parts of a shape that earlier checkpoints do not name: all models had them so."""
+CHANGEABLE = ("seed", "batch", "rate")
+"""Settings with which a training may go on otherwise than it began."""
 FOLLOWS = {"kv_heads": "heads", "ffn_width": "width"}
 """Numbers that follow from others, and differ with these."""
 
@@ -118,8 +120,9 @@ def save(trainer: Trainer, folder: Path) -> Path:
     return made
 
 
-def load(trainer: Trainer, checkpoint: Path) -> None:
-    """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference: if the
+def load(trainer: Trainer, checkpoint: Path) -> list[str]:
+    """Loads a checkpoint of any layout into a trainer; all ranks call it. Returns in words the settings that differ
+    from those of its training, which goes on by other rows or another rate. ValueError, with the difference: if the
     checkpoint is not whole, or another model's or optimizer's."""
     facts = _on_first(lambda: _checked(checkpoint, trainer.plan))
     reader = TensorReader(checkpoint, facts.files)
@@ -139,6 +142,8 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
         )
     trainer.hand_out()
     trainer.steps_done = facts.steps
+    was, settings = facts.settings, trainer.plan.record()["settings"]
+    return [f"{k} {settings[k]} instead of {shown(was[k])}" for k in CHANGEABLE if k in was and was[k] != settings[k]]
 
 
 def _weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -177,7 +182,7 @@ class _Facts(NamedTuple):
 
     steps: int
     shape: dict[str, Any]
-    optimizer: object
+    settings: dict[str, Any]
     files: dict[str, str]
 
 
@@ -198,7 +203,7 @@ def _facts(checkpoint: Path) -> _Facts:
             raise ValueError(f"steps: got {shown(steps)}; expected a whole number, at least 0")
     except (OSError, ValueError) as error:
         raise ValueError(f"{checkpoint} is no finished checkpoint: its {FACTS} cannot be read ({error})") from None
-    return _Facts(steps, given["shape"], given["settings"].get("optimizer"), given["files"])
+    return _Facts(steps, given["shape"], given["settings"], given["files"])
 
 
 def _checked(checkpoint: Path, plan: TrainingPlan) -> _Facts:
@@ -218,8 +223,8 @@ def _checked(checkpoint: Path, plan: TrainingPlan) -> _Facts:
     unlike = [k for k in shape if was.get(k) != shape[k]]
     its = [k for k in unlike if FOLLOWS.get(k) not in unlike]
     differs = [f"{k} {shown(was.get(k))} instead of {shape[k]}" for k in its]
-    if facts.optimizer != plan.settings.optimizer:
-        optimizer = facts.optimizer if isinstance(facts.optimizer, str) else shown(facts.optimizer)
+    if (was_by := facts.settings.get("optimizer")) != plan.settings.optimizer:
+        optimizer = was_by if isinstance(was_by, str) else shown(was_by)
         differs.append(f"optimizer {optimizer[:40]} instead of {plan.settings.optimizer}")
     if differs:
         raise ValueError(f"the checkpoint {checkpoint} is of another training: {', '.join(differs)}")
