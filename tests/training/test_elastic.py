@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -19,8 +20,10 @@ import numpy as np
 import pytest
 
 import ringtree
+from ringtree.cli.train.elastic import Roll
 from ringtree.cli.train.ranks import ERRORS
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.launch.launch import RESTART
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from tests.runtime.outlived import Ranks, end
 from tests.training.test_killed import _alive, _descendants, _rank_of
@@ -149,6 +152,18 @@ def test_a_rank_that_ends_before_anybody_has_seen_it_does_not_end_the_job(tmp_pa
     assert job.returncode == 0, err
     assert re.search(r"rank 1 was killed by SIGKILL; ranks 0, 2 went on", err), err
     assert "step 40/40" in out and " joined after step " in out
+
+
+def test_a_process_that_comes_after_the_last_step_states_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ringtree.cli.train import elastic_session
+
+    Roll(tmp_path).end()
+    monkeypatch.setenv(RESTART, "1")
+    options = argparse.Namespace(checkpoint=None, every=None, resume=False, json=None)
+    elastic_session.train(replace(PLAN, layout=ParallelLayout(dp=2)), options, tmp_path, 1, 5.0)
+    assert capsys.readouterr().out == "rank 1 (restart 1) came when the training was done, and computed no step\n"
 
 
 SHORT = replace(PLAN, settings=replace(PLAN.settings, steps=5))

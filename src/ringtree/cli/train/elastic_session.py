@@ -45,6 +45,7 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
         roll.enter("trains")
         comm = _met(roll, timeout_s)
     if comm is None:
+        bar.print(f"{name} came when the training was done, and computed no step")
         return
     roll.enter("trains")
     joined = bool(comm.former_ranks)
