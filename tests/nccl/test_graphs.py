@@ -11,6 +11,7 @@ from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import LinkKind, PathKind
 from ringtree.nccl.graphs import communicator_channels, graphs
+from ringtree.nccl.graphs.system import System
 from ringtree.topology.fabrics import FABRICS
 from tests.nccl.by_hand import (
     a100,
@@ -178,6 +179,21 @@ def test_slower_nics_never_make_more_of_a_machine(rate: float) -> None:
         return ring.count * ring.inter_Bps
 
     assert total(rate / 2) <= total(rate) <= 8 * rate * 1e9 / 8
+
+
+def test_systems_are_equal_where_a_search_finds_the_same_by_its_rules() -> None:
+    """And are searched once: another name is no difference, a slower link, another CPU or older GPUs are."""
+    first = cluster(two_sockets("intel", 4, model="Skylake", nic_Gbps=100), 2)
+    machine = first.machine
+    others = [
+        two_sockets("intel", 4, width=8, model="Skylake", nic_Gbps=100),
+        two_sockets("amd", 4, nic_Gbps=100),
+        replace(machine, devices=tuple(replace(device, sm=min(device.sm, 70)) for device in machine.devices)),
+    ]
+    system = System(first)
+    assert System(replace(first, machine=replace(machine, name="another"))) == system
+    assert all(System(replace(first, machine=other)) != system for other in others)
+    assert System(replace(first, nodes=1)) != system == System(replace(first, nodes=3))
 
 
 def test_a_rack_of_72_on_switches_is_searched_among_neighbours() -> None:
