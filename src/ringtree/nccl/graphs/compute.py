@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from ringtree.machines.channels import Pattern
 from ringtree.machines.machine import PathKind
@@ -38,6 +39,7 @@ LADDERS = ((100, BLACKWELL_INSIDE, BLACKWELL_ACROSS), (90, HOPPER_INSIDE, HOPPER
 between machines. In GB/s, as NCCL prints them."""
 
 
+@lru_cache(maxsize=64)
 def compute(system: System, pattern: Pattern, least: int, most: int) -> Found | None:
     """The channels that a search finds; None where nothing fits at any speed."""
     gpus = len(system.gpus)

@@ -60,7 +60,8 @@ NOWHERE = GraphPath(PathKind.DIS, (), 0)
 
 
 class System:
-    """GPUs are local ranks, `nets` positions among the machine's NICs: none where the cluster is one machine."""
+    """GPUs are local ranks, `nets` positions among the machine's NICs: none where the cluster is one machine. Systems
+    are equal where a search cannot tell one from the other."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.machine = seen(cluster.machine)
@@ -76,6 +77,25 @@ class System:
         self._charges: dict[GraphPath, tuple[tuple[int, int], ...]] = {}
         self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}
         self._tried: dict[tuple[int, PathKind], tuple[int, ...]] = {}
+
+    @cached_property
+    def _seen(self) -> tuple[object, ...]:
+        """All that decides the results of a search."""
+        gpus = range(len(self.gpus))
+        outward, inward = (tuple(map(tuple, paths)) for paths in self._net_paths)
+        peers = tuple(self.gpu_path(a, b) for a in gpus for b in gpus)
+        devices = tuple((device.kind, device.sm) for device in self.devices)
+        return self.inter, self.rccl, self.sm, self.cpu, self.gpus, devices, self.edges, peers, outward, inward
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, System) and self._seen == other._seen
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._seen)
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
