@@ -68,7 +68,7 @@ void Worker::perform(std::unique_lock<std::mutex>& lock, Hooks& hooks) {
   if (interrupted) throw Interrupted{};
 }
 
-// While it lives, made and left with the lock held or taken, a caller waits for the ticket.
+// While it lives, a caller waits for the ticket. Made with the lock held; its end takes it where that is not.
 class Worker::Awaiting {
  public:
   Awaiting(Worker& worker, std::unique_lock<std::mutex>& lock, std::uint64_t ticket)

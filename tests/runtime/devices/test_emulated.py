@@ -15,6 +15,7 @@ import pytest
 from ringtree.errors import Mismatch, PeerDied, RankFailed, TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.spawn import spawn
+from tests.runtime.chaos.leftovers import open_here
 
 LANDING = ("two_shot", "ring", "halving_doubling", "double_tree", "circulant", "swing")
 
@@ -147,3 +148,17 @@ def test_a_group_has_no_more_slots_than_a_device() -> None:
         return str(comm.all_reduce(np.ones(3)))
 
     assert spawn(act, 2, engine="emulated", timeout_s=10) == ["[2. 2. 2.]"] * 2
+
+
+def _descriptors(comm: Communicator) -> int:
+    """How many more there are once five groups have made calls."""
+    comm.all_reduce(np.ones(3))
+    before = open_here()
+    groups = [comm.duplicate() for _ in range(5)]
+    for group in groups:
+        group.all_reduce(np.ones(3))
+    return open_here() - before
+
+
+def test_a_group_keeps_no_descriptor() -> None:
+    assert spawn(_descriptors, 2, engine="emulated", timeout_s=60) == [0, 0]

@@ -27,7 +27,7 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
         if PathFinder.find_spec(name.split(".")[0], [*here, *sys.path]) is None:
             where = f"neither in {here[0]} nor" if here else "not"
             raise ValueError(f"no module {name!r} to run: it is {where} installed")
-        # what a user's folder holds is for his own module: a file such as queue.py would take the library's place
+        # a user's folder is for the user's own modules: a queue.py in it would take the library's place
         return [sys.executable, *(SAFE_PATH if name == OWN_COMMAND else ()), "-m", *command]
     if name.endswith(".py"):
         if not Path(name).is_file():
