@@ -49,8 +49,7 @@ class PublishedStep:
 
 
 def published(data: Path) -> list[PublishedStep]:
-    """The rows with sequence parallelism and selective recomputation. A rank has an eighth of the scores there, so the
-    vocabulary is an eighth of theirs."""
+    """The rows with sequence parallelism and selective recomputation."""
     lines = [line for line in (data / FILE).read_text().splitlines() if not line.startswith("#")]
     found = []
     for row in csv.DictReader(lines):
@@ -58,7 +57,7 @@ def published(data: Path) -> list[PublishedStep]:
         batch, chunks = int(row["global_batch"]), int(row["interleave_v"])
         schedule = "interleaved" if chunks > 1 else "1f1b"
         layout = ParallelLayout(tp=tp, pp=pp, sp=True, schedule=schedule, micro_batches=batch // int(row["microbatch"]))
-        shape = Shape(width, layers, heads, CONTEXT, VOCABULARY // tp)
+        shape = Shape(width, layers, heads, CONTEXT, VOCABULARY)
         plan = TrainingPlan(layout, shape, TrainingSettings(batch=batch), "bfloat16")
         found.append(PublishedStep(row["model"], plan, chunks, float(row["iter_s_seqpar_selective"])))
     return found

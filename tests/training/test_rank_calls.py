@@ -41,8 +41,13 @@ BY_HAND: dict[str, tuple[TrainingPlan, int, set[tuple[str, str, int, int]]]] = {
     "tp": (
         TrainingPlan(ParallelLayout(tp=4, dp=2, micro_batches=2)),
         0,
-        # 4 layers x 4 x 2 micro-batches; 16 / 2 / 2 rows x 64 positions x 96 x 4 bytes; 4 layers, embedding, ends
-        {("all_reduce", "tp", 32, 98304), ("all_reduce", "data", 1, 4 * (4 * 28320 + 30720 + 25024))},
+        # 4 layers x 4 and 2 ends, x 2 micro-batches; 16 / 2 / 2 rows x 64 positions x 96 x 4 bytes; the loss's three of
+        # 4 bytes a position; gradients of 4 layers, 64 of 256 tokens and 64 positions, the norm and 64 scores
+        {
+            ("all_reduce", "tp", 36, 98304),
+            ("all_reduce", "tp", 6, 1024),
+            ("all_reduce", "data", 1, 4 * (4 * 28320 + 12288 + 6400)),
+        },
     ),
     "pp in the middle": (
         TrainingPlan(ParallelLayout(pp=4, micro_batches=8), Shape(layers=8)),

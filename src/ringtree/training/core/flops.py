@@ -40,6 +40,6 @@ def flops(plan: TrainingPlan, position: int) -> int:
         if len(each) == 2 and not name.startswith("embedding."):  # embeddings are looked up
             weights += shares * prod(each)
     if shape.tied and position == layout.pp - 1:
-        weights += shape.vocabulary * shape.width  # the scores' product, by the embedding's matrix
+        weights += shape.vocabulary // layout.tp * shape.width  # the scores' product, by the embedding's matrix
     scores = 2 * layer_count(plan, position) * shape.context * (shape.width // layout.tp)
     return PASSES * 2 * tokens * (weights + scores)

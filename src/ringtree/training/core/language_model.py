@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention, silu
 
 from ringtree.training.core.experts import MixtureOfExperts
@@ -125,8 +126,9 @@ class LanguageModel(nn.Module):
 
 def loss_of(scores: Tensor, wanted: Tensor) -> Tensor:
     """The mean cross-entropy over all positions, a scalar: `scores` [rows, positions, vocabulary], `wanted` [rows,
-    positions]."""
-    return cross_entropy(scores.flatten(0, 1), wanted.flatten())
+    positions]. Scores may be divided by the vocabulary (DTensor), within torch's loss_parallel."""
+    loss = cross_entropy(scores.flatten(0, 1), wanted.flatten())
+    return loss.to_local() if isinstance(loss, DTensor) else loss
 
 
 def language_model(shape: Shape, seed: int) -> LanguageModel:

@@ -59,4 +59,5 @@ def block_nbytes(plan: TrainingPlan) -> int:
 def _scores_nbytes(plan: TrainingPlan) -> int:
     """The saved bytes of a micro-batch behind the last block: the norm, the scores, the wanted bytes of the text."""
     shape, tokens = plan.shape, plan.rows * plan.positions
-    return tokens * (plan.element_nbytes * (2 * shape.width + shape.vocabulary) + 2 * FLOAT_NBYTES + TOKEN_NBYTES)
+    elements = 2 * shape.width + shape.vocabulary // plan.layout.tp
+    return tokens * (plan.element_nbytes * elements + 2 * FLOAT_NBYTES + TOKEN_NBYTES)

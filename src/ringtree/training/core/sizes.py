@@ -68,7 +68,8 @@ def _experts(shape: Shape) -> Shapes:
     return router | {f"experts.{name}": its for name, its in stacks.items()}
 
 
-COLUMNS = ("query.weight", "key.weight", "value.weight", "gate.weight", "up.weight", "up.bias")
+VOCABULARY_ROWS = ("embedding.bytes.weight", "scores.weight", "scores.bias")
+COLUMNS = (*VOCABULARY_ROWS, "query.weight", "key.weight", "value.weight", "gate.weight", "up.weight", "up.bias")
 ROWS = ("joined.weight", "down.weight")
 """The parameters that tensor parallel ranks divide, along their first and their second dimension."""
 EXPERTS = ".experts."

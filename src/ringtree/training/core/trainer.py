@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import torch
 import torch.distributed as dist
@@ -44,20 +46,30 @@ class Trainer:
         if self.mesh is not None and optimizers:
             self.optimizer = optimizers[0](self.model, plan, self.mesh)
         if self.mesh is not None and passes:
-            self.forward_backward = passes[0](self.model, plan, self.mesh)
+            with self._around():
+                self.forward_backward = passes[0](self.model, plan, self.mesh)
 
     def step(self) -> Tensor:
         """Takes one step; returns this rank's share of the loss, a scalar, which the ranks of "data" average and the
         stages add up."""
         rows, wanted = self.rows(self.steps_done)
         self.optimizer.zero_grad()
-        loss = self.forward_backward(rows, wanted)
+        with self._around():
+            loss = self.forward_backward(rows, wanted)
         with phase("update"):
             for finish in self._after_backward:
                 finish(self.model)
             self.optimizer.step()
         self.steps_done += 1
         return loss
+
+    @contextmanager
+    def _around(self) -> Iterator[None]:
+        """The context of passes that the strategies want."""
+        with ExitStack() as contexts:
+            for strategy in self._used:
+                contexts.enter_context(strategy.around())
+            yield
 
     def rows(self, step: int) -> tuple[Tensor, Tensor]:
         """This rank's positions of its rows of a step's batch, and the bytes that follow them, [rows, positions]

@@ -7,6 +7,7 @@ tests compare with the engine's counters. Code that needs torch is in a file of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -95,7 +96,7 @@ class Strategy:
 
     `optimizer` and `forward_backward`, given the model as all strategies have made it: a strategy's replacement
     for the trainer's; of several the first. `after_backward`: what is left to do for the gradients
-    when all passes of a step are made, before the optimizer's step.
+    when all passes of a step are made, before the optimizer's step. `around`: a context of all passes.
 
     Of the k-th rank along `axis`: `positions(plan, k)`, those of each sequence that it has, where not all have all;
     `counted(model, plan, k)`, bytes that it has sent so far of the traffic that is known `at_most`, by what they carry.
@@ -111,5 +112,6 @@ class Strategy:
     optimizer: Callable[[nn.Module, TrainingPlan, TrainingMesh], Optimizer] | None = None
     forward_backward: Callable[[nn.Module, TrainingPlan, TrainingMesh], ForwardBackward] | None = None
     after_backward: Callable[[nn.Module], None] | None = None
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
     positions: Callable[[TrainingPlan, int], list[int]] | None = None
     counted: Callable[[nn.Module, TrainingPlan, int], dict[str, int]] | None = None

@@ -2,14 +2,16 @@
 positions, where without it every rank has all.
 
 - The layers are divided as in tensor parallelism. Norms and sums are made by each rank of its own positions, from
-  behind the embedding to before the scores, which see all positions.
+  behind the embedding to before the scores, which see all positions; each rank makes those of its part of the
+  vocabulary (vocabulary.py).
 - In forward, an all_gather brings the positions together before attention and before the dense layers, and a
-  reduce_scatter adds up the parts behind them; an all_gather more before the scores. In backward each is the other, the
-  last one behind the embedding. Before the optimizer's step, or wherever ZeRO averages gradients, an all_reduce adds
-  up those of each norm's vectors.
+  reduce_scatter adds up the parts behind them; a reduce_scatter more behind the embedding, and an all_gather before the
+  scores. In backward each is the other. Before the optimizer's step, or wherever ZeRO averages gradients, an all_reduce
+  adds up those of each norm's vectors.
 
 Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width), L layers, and
-norms of N bytes: (8 L + 2) (n-1)/n A, which is tensor parallelism's but for the two at the ends, and 2(n-1)/n N.
+norms of N bytes: (8 L + 4) (n-1)/n A, which is tensor parallelism's; 2(n-1)/n N; (n-1)/n of the positions' own vectors
+for each micro-batch; and the loss's.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes, norms_nbytes
 from ringtree.training.strategies.data.zero2 import reductions
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
+from ringtree.training.strategies.tensor import vocabulary
 from ringtree.training.strategies.tensor.tensor_parallel import ACTIVATIONS, cut
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 
 NORMS = "gradients of norms"
+PLACES = "gradients of positions"
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -53,27 +57,19 @@ def check(plan: TrainingPlan) -> None:
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
-    """Divides each block's layers by columns and rows, and the activations between them by positions."""
-    from torch.distributed.tensor import Replicate, Shard
-    from torch.distributed.tensor.parallel import (
-        PrepareModuleInput,
-        PrepareModuleOutput,
-        SequenceParallel,
-        parallelize_module,
-    )
+    """Divides each block's layers by columns and rows, the vocabulary, and the activations between them by
+    positions."""
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import SequenceParallel, parallelize_module
 
-    tp, positions, whole = mesh["tp"], Shard(1), Replicate()
     norm = SequenceParallel(use_local_output=True)
-    styles = cut(positions, plan.shape.gated) | {"before_attention": norm, "before_dense": norm}
+    styles = cut(Shard(1), plan.shape.gated) | {"before_attention": norm, "before_dense": norm}
     for block in model.blocks.values():
-        parallelize_module(block, tp, styles)
-    ends = {
-        "embedding": PrepareModuleOutput(output_layouts=whole, desired_output_layouts=positions),
-        "norm": norm,
-        "scores": PrepareModuleInput(input_layouts=positions, desired_input_layouts=whole, use_local_output=True),
-    }
-    present = dict(model.named_children())
-    return parallelize_module(model, tp, {name: style for name, style in ends.items() if name in present})
+        parallelize_module(block, mesh["tp"], styles)
+    if model.norm is not None:
+        parallelize_module(model.norm, mesh["tp"], norm)
+    vocabulary.divide(model, plan, mesh["tp"])
+    return model
 
 
 def sum_norms(model: nn.Module) -> None:
@@ -87,10 +83,15 @@ def sum_norms(model: nn.Module) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
-    """all_gather before and reduce_scatter after each divided pair of layers, forward and backward."""
-    layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
-    yield Traffic(ACTIVATIONS, "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
-    yield Traffic(ACTIVATIONS, "reduce_scatter", "tp", layout.tp, 4 * layers * activations)
+    """all_gather before and reduce_scatter after each divided pair of layers, forward and backward, and one of each for
+    embedding and scores."""
+    layout = plan.layout
+    nbytes = (4 * plan.shape.layers + vocabulary.TIMES) * activations_nbytes(plan)
+    yield Traffic(ACTIVATIONS, "all_gather", "tp", layout.tp, nbytes)
+    yield Traffic(ACTIVATIONS, "reduce_scatter", "tp", layout.tp, nbytes)
+    passes = layout.pieces * layout.cp * layout.micro_batches
+    yield Traffic(PLACES, "all_gather", "tp", layout.tp, passes * _places_nbytes(plan))
+    yield vocabulary.loss_traffic(plan)
     times = layout.size("data") * _norm_sums(plan)
     yield Traffic(NORMS, "all_reduce", "tp", layout.tp, times * norms_nbytes(plan))
 
@@ -100,16 +101,33 @@ def _norm_sums(plan: TrainingPlan) -> int:
     return reductions(plan) if plan.layout.zero >= 2 else 1
 
 
+def _places_nbytes(plan: TrainingPlan) -> int:
+    """The bytes of the vectors of a rank's positions, which are the same for all rows."""
+    return plan.element_nbytes * plan.positions * plan.shape.width
+
+
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
-    """Four all_gathers and reduce_scatters for each of the rank's layers and each micro-batch; an all_gather more
-    behind the embedding and one before the scores, for the ranks that have them; an all_reduce for each norm's
-    vector."""
-    layout, layers, nbytes = plan.layout, layer_count(plan, position), micro_batch_nbytes(plan)
-    ends = (position == 0) + (position == layout.pp - 1)
-    yield RankCalls(ACTIVATIONS, "all_gather", "tp", (4 * layers + ends) * layout.micro_batches, nbytes)
-    yield RankCalls(ACTIVATIONS, "reduce_scatter", "tp", 4 * layers * layout.micro_batches, nbytes)
+    """Four all_gathers and reduce_scatters for each of the rank's layers and each micro-batch, and one of each for
+    embedding and scores on the ranks that have them; an all_reduce for each norm's vector; and the loss's."""
+    layout, nbytes = plan.layout, micro_batch_nbytes(plan)
+    times = (4 * layer_count(plan, position) + vocabulary.ends(plan, position)) * layout.micro_batches
+    yield RankCalls(ACTIVATIONS, "all_gather", "tp", times, nbytes)
+    yield RankCalls(ACTIVATIONS, "reduce_scatter", "tp", times, nbytes)
+    if position == 0:
+        yield RankCalls(PLACES, "all_gather", "tp", layout.micro_batches, _places_nbytes(plan))
+    yield from vocabulary.loss_calls(plan, position)
     vectors = sum("norm." in name or ".before_" in name for name, _ in shapes_at(plan, position))
     yield RankCalls(NORMS, "all_reduce", "tp", vectors * _norm_sums(plan), plan.element_nbytes * plan.shape.width)
 
 
-STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, calls, after_backward=sum_norms)
+STRATEGY = Strategy(
+    "sequence parallel",
+    "sp",
+    used,
+    check,
+    apply,
+    traffic,
+    calls,
+    after_backward=sum_norms,
+    around=vocabulary.divided_loss,
+)

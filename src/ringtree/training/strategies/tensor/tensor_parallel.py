@@ -1,13 +1,14 @@
-"""Tensor parallelism (torch's parallelize_module): every layer's matrices divided over ranks that see the same rows.
+"""Tensor parallelism (torch's parallelize_module): every layer's matrices, embedding and scores divided over ranks that
+see the same rows.
 
 - Queries, keys and values are cut by columns, so a rank has some of the heads, and what joins the heads by rows. Of
-  the two dense layers, the first is cut by columns, the second by rows; of gated ones, the first two by columns. Norms,
-  the embedding and the scores are whole on every rank: nothing is sent for them.
+  the two dense layers, the first is cut by columns, the second by rows; of gated ones, the first two by columns. Norms
+  and the vectors of positions are whole on every rank: nothing is sent for them. Of the vocabulary: vocabulary.py.
 - In forward, an all_reduce adds up the parts of attention's result, another those of the dense layers'. In backward, an
   all_reduce each adds up the gradients of what went in: of queries, keys and values together.
 
 Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width) and L layers:
-4 L 2(n-1)/n A.
+4 L 2(n-1)/n A; and those of the vocabulary.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
+from ringtree.training.strategies.tensor import vocabulary
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,15 +56,17 @@ def check(plan: TrainingPlan) -> None:
             f"a feed-forward width of {shape.feed_forward_width} cannot be divided evenly over {ranks}: use another "
             "--ffn-width"
         )
+    vocabulary.check(plan)
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
-    """Divides each block's layers by columns and rows over the tensor parallel ranks."""
+    """Divides each block's layers by columns and rows over the tensor parallel ranks, and the vocabulary."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import parallelize_module
 
     for block in model.blocks.values():
         parallelize_module(block, mesh["tp"], cut(Replicate(), plan.shape.gated))
+    vocabulary.divide(model, plan, mesh["tp"])
     return model
 
 
@@ -89,15 +93,18 @@ def cut(between: Placement, gated: bool) -> dict[str, ParallelStyle]:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
-    """Four all_reduces of activations a layer: two forward, two backward."""
-    nbytes = 4 * plan.shape.layers * activations_nbytes(plan)
+    """Four all_reduces of activations a layer, two forward, two backward; and the vocabulary's."""
+    nbytes = (4 * plan.shape.layers + vocabulary.TIMES) * activations_nbytes(plan)
     yield Traffic(ACTIVATIONS, "all_reduce", "tp", plan.layout.tp, nbytes)
+    yield vocabulary.loss_traffic(plan)
 
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
-    """Four all_reduces for each of the rank's layers and each micro-batch."""
-    times = 4 * layer_count(plan, position) * plan.layout.micro_batches
+    """Four all_reduces for each of the rank's layers and each micro-batch, and one for each of embedding and scores;
+    and the loss's."""
+    times = (4 * layer_count(plan, position) + vocabulary.ends(plan, position)) * plan.layout.micro_batches
     yield RankCalls(ACTIVATIONS, "all_reduce", "tp", times, micro_batch_nbytes(plan))
+    yield from vocabulary.loss_calls(plan, position)
 
 
-STRATEGY = Strategy("tensor parallel", "tp", used, check, apply, traffic, calls)
+STRATEGY = Strategy("tensor parallel", "tp", used, check, apply, traffic, calls, around=vocabulary.divided_loss)
