@@ -150,33 +150,36 @@ def strictly(text: str) -> Any:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("how", ["--dp 1 --experts 2 --html", "--dp 2 --elastic"])
-def test_a_loss_that_diverged_is_written(tmp_path: Path, how: str) -> None:
-    words, file = how.split(), tmp_path / "x.json"
-    page = [str(tmp_path / "x.html")] if words[-1] == "--html" else []
-    done = command("--steps", "12", "--optimizer", "sgd", "--rate", "1e5", "--json", str(file), *words, *page)
-    assert done.returncode == 0, done.stderr
+def test_a_loss_that_diverged_is_written(ringtree: Ringtree, tmp_path: Path, how: str) -> None:
+    words, file = [*SMALL, "--steps", "12", "--optimizer", "sgd", "--rate", "1e5", *how.split()], tmp_path / "x.json"
+    if "--html" in words:
+        words.append(str(tmp_path / "x.html"))
+    code, _, err = ringtree("train", *words, "--json", str(file))
+    assert code == 0, err
     assert strictly(file.read_text())["steps"][-1]["loss"] == "nan"
-    assert not page or Path(*page).exists()
+    assert "--html" not in words or (tmp_path / "x.html").exists()
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("elastic", [[], ["--elastic"]], ids=["fixed", "elastic"])
-def test_resuming_what_is_done_has_its_result(tmp_path: Path, elastic: list[str]) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return command("--dp", "2", *elastic, "--checkpoint", str(tmp_path / "c"), *words)
-
-    assert run("--steps", "2").returncode == 0
+def test_resuming_what_is_done_has_its_result(ringtree: Ringtree, tmp_path: Path, elastic: list[str]) -> None:
+    words = ["--checkpoint", str(tmp_path / "c"), "--steps"]
+    assert ringtree("train", *SMALL, *words, "2").code == 0
     (before,) = (tmp_path / "c").iterdir()
     written = before.stat()
-    done = run("--steps", "2", "--resume", *([] if elastic else ["--json", str(tmp_path / "x.json")]))
-    assert done.returncode == 0 and done.stdout.count("2 steps asked for, and done already: nothing is left") == 1
-    assert elastic or "nothing is written by --json" in done.stdout
-    assert before.stat() == written, "it is not written again"
     if elastic:
-        return
-    fewer = run("--steps", "1", "--resume")
-    lines = [line for line in fewer.stderr.splitlines() if "ringtree train: " in line]
-    assert fewer.returncode == 1 and len(lines) == 1 and "2 steps are done already; expected" in lines[0]
+        done = command(*words, "2", "--resume", "--dp", "2", "--elastic")
+        assert done.returncode == 0, done.stderr
+        printed = done.stdout
+    else:
+        code, printed, err = ringtree("train", *SMALL, *words, "2", "--resume", "--json", str(tmp_path / "x.json"))
+        assert code == 0, err
+    assert printed.count("2 steps asked for, and done already: nothing is left") == 1
+    assert elastic or "nothing is written by --json" in printed
+    assert before.stat() == written, "it is not written again"
+    if not elastic:
+        code, _, err = ringtree("train", *SMALL, *words, "1", "--resume")
+        assert code == 1 and err.count("\n") == 1 and "2 steps are done already; expected" in err
 
 
 LAUNCHERS = ["torchrun --nproc-per-node 2", "ringtree run -n 2"]
@@ -196,7 +199,10 @@ def _is_rank(patch: pytest.MonkeyPatch, launcher: str, rank: int, size: int) -> 
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    "launcher",
+    [LAUNCHERS[0], pytest.param(LAUNCHERS[1], marks=pytest.mark.slow)],  # which starts ranks as --dp 2 does
+)
 def test_ranks_that_another_starts(launcher: str) -> None:
     done = command("--steps", "1", "--dp", "2", launcher=as_started(launcher))
     assert done.returncode == 0, done.stderr
@@ -370,8 +376,8 @@ def test_a_plan_needs_no_torch() -> None:
 @pytest.mark.torch
 def test_a_job_resumes_from_a_checkpoint_under_another_layout(ringtree: Ringtree, tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoints")
-    first = command("--steps", "2", "--dp", "2", "--checkpoint", folder)
-    assert first.returncode == 0, first.stderr
+    first = ringtree("train", *SMALL, "--steps", "2", "--checkpoint", folder)
+    assert first.code == 0, first.err
     again = ringtree("train", *SMALL, "--steps", "2", "--checkpoint", folder)
     assert again.code and again.err.startswith(f"ringtree train: {folder} has checkpoints; expected --resume")
     changed = "--seed", "3", "--rate", "0.01"
