@@ -143,6 +143,7 @@ def test_a_rank_that_ends_before_all_have_met_does_not_end_the_job(tmp_path: Pat
     assert losses == pytest.approx(alone(PLAN)[0], abs=NOISE)
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_before_anybody_has_seen_it_does_not_end_the_job(tmp_path: Path) -> None:
     words = ("--checkpoint", str(tmp_path / "all"), "--every", "1")  # which are there when rank 2 joins rank 0
     job = _start("--dp", "3", "--steps", "40", "--timeout", "8", *words)
