@@ -24,7 +24,8 @@ MOVING = (
 REDUCING = ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_uneven", "reduce_scatter_single")
 FORMS = [(async_op, contiguous) for async_op in (False, True) for contiguous in (True, False)]
 IN_EVERY_FORM = ("float32", "bfloat16")
-"""The types that the quick tests reduce in each of the forms, the others in one of them, in turn."""
+"""The types that the quick tests move and reduce in each of the forms. Of the others, they move each in two that have
+nothing in common, and reduce it in one, in turn."""
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -46,7 +47,16 @@ def test_reducing_in_every_form(worlds: Worlds, collective: str, n: int) -> None
     worlds(n).run(_reduced, collective, True)
 
 
-def _moved(collective: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("collective", MOVING)
+def test_moving_in_every_form(worlds: Worlds, collective: str, n: int) -> None:
+    worlds(n).run(_moved, collective, True)
+
+
+def _moved(collective: str, in_every_form: bool = False) -> None:
+    from itertools import cycle
+
     import torch
 
     from ringtree.runtime.types import BY_LABEL
@@ -54,10 +64,12 @@ def _moved(collective: str) -> None:
     from tests.torch_backend.oracle import UNKNOWN
 
     case: Callable[..., None] = getattr(moves, collective)
-    known = [getattr(torch, label) for label in BY_LABEL if hasattr(torch, label)]
-    for async_op, contiguous in FORMS:
-        for dtype in (*known, *UNKNOWN):
+    turn = cycle([(FORMS[0], FORMS[3]), (FORMS[1], FORMS[2])])
+    for dtype in (*(getattr(torch, label) for label in BY_LABEL if hasattr(torch, label)), *UNKNOWN):
+        every = in_every_form or str(dtype).removeprefix("torch.") in IN_EVERY_FORM
+        for async_op, contiguous in FORMS if every else next(turn):
             case(dtype, (2, 3), async_op, contiguous)
+    for async_op, contiguous in FORMS:
         case(torch.float32, (0, 3), async_op, contiguous)
     case(torch.float32, (4, 5000), True, True)
 
