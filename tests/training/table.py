@@ -186,12 +186,11 @@ def covering(sets: Mapping[str, set[Any]]) -> list[str]:
 _PAIRS = {name: {*combinations_with_replacement(features(name), 2)} for name in LAYOUTS}
 QUICK = {
     *covering({name: _PAIRS[name] for name, (layout, _) in LAYOUTS.items() if layout.ranks <= 4}),
-    "dp2 cp2 tp2 ring",
     "zero2 dp2 sp2 pp2",
     *(f"cp2 {kind} own shape" for kind in CONTEXTS),
     "zero3 dp2 sp2 own shape",
     "zero3 dp2 ep2 own shape",
     "zero3 dp2 tied",
 }
-"""Layouts of the quick tests: every two features that any of up to four ranks has, two of three axes, and some of other
+"""Layouts of the quick tests: every two features that any of up to four ranks has, one of three axes, and some of other
 shapes."""

@@ -61,7 +61,7 @@ def _apart(
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "all"])
-@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("n", [2, 4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_in_one_process(worlds: Worlds, kind: str, n: int, causal: bool, dtype: str) -> None:
     assert max(worlds(n).run(_apart, kind, (2, 2 * n, 12 * n, 5), causal, dtype)) < TOLERANCE[dtype]
