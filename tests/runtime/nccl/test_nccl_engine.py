@@ -194,8 +194,18 @@ def test_an_engine_without_its_package_names_it() -> None:
             "nccl",
             "nccl_engine.py: the nccl engine over nccl cannot start: on rank 0 torch",
         ),
-        ("benchmarks/nccl_engine.py", "none", "nccl_engine.py: RINGTREE_NCCL_CARRIER is 'none'; expected one of nccl,"),
-        ("benchmarks/nccl_engine.py --algorithm none", "gloo", "nccl_engine.py: no algorithm 'none': expected one of"),
+        pytest.param(
+            "benchmarks/nccl_engine.py",
+            "none",
+            "nccl_engine.py: RINGTREE_NCCL_CARRIER is 'none'; expected one of nccl,",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "benchmarks/nccl_engine.py --algorithm none",
+            "gloo",
+            "nccl_engine.py: no algorithm 'none': expected one of",
+            marks=pytest.mark.slow,
+        ),
         (
             "benchmarks/nccl_engine.py --schedule none",
             "gloo",
