@@ -54,7 +54,7 @@ def _check_thousands(figures: list[list[list[int]]], kept: int) -> None:
 
 
 def test_groups_by_the_hundred_leave_nothing(worlds: Worlds) -> None:
-    _check_thousands(worlds(2).run(_by_the_thousand, 400, 100), 100)
+    _check_thousands(worlds(2).run(_by_the_thousand, 200, 50), 50)
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ PROGRAM = """
 import logging
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
 import torch, torch.distributed as dist
-dist.init_process_group(BACKEND)
+dist.init_process_group("gloo")
 x = torch.ones(2)
 dist.all_reduce(x, group=dist.new_group())
 dist.barrier()
@@ -188,16 +188,16 @@ print(dist.get_backend(), type(dist.group.WORLD).__name__, x.tolist())
 """
 
 
-def started(tmp_path: Path, backend: str, *options: str) -> subprocess.CompletedProcess[str]:
+def started(tmp_path: Path, ranks: int, *options: str) -> subprocess.CompletedProcess[str]:
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM.replace("BACKEND", repr(backend)))
-    words = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", *options, str(program)]
+    program.write_text(PROGRAM)
+    words = [sys.executable, "-m", "ringtree.cli", "run", "-n", str(ranks), *options, str(program)]
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
 def test_ringtree_run_replaces(tmp_path: Path) -> None:
     """One line of INFO on each rank says so."""
-    shown = started(tmp_path, "gloo", "--replace", "gloo")
+    shown = started(tmp_path, 2, "--replace", "gloo")
     lines = shown.stdout.splitlines() + shown.stderr.splitlines()
     assert shown.returncode == 0, shown.stderr
     assert sorted(line for line in lines if "gloo StandIn" in line) == [
@@ -208,7 +208,7 @@ def test_ringtree_run_replaces(tmp_path: Path) -> None:
 
 def test_without_being_asked_nothing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RINGTREE_REPLACES", raising=False)
-    assert "gloo ProcessGroup [2.0, 2.0]" in started(tmp_path, "gloo").stdout
+    assert "gloo ProcessGroup [1.0, 1.0]" in started(tmp_path, 1).stdout
 
 
 @pytest.mark.parametrize("names", ["nccl", "gloo,mpi"])

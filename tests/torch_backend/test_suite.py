@@ -23,8 +23,6 @@ test_all_gather_coalesced_complex test_accumulate_gradients_no_sync_allreduce_wi
 test_all_gather_coalesced_with_empty test_all_gather_object_subgroup test_all_reduce_coalesced_sum
 test_all_reduce_complex_unsupported_ops test_all_reduce_sum_async test_all_reduce_sum_complex
 test_barrier_timeout_full_group test_barrier_timeout_global test_batch_isend_irecv_gloo_tags
-"""
-AS_GLOO_TOO = """
 test_broadcast_full_group test_gather_checks test_get_future test_irecv test_isend_torch_profiler
 test_monitored_barrier_gloo test_monitored_barrier_gloo_subgroup test_reduce_full_group_max test_scatter_checks
 test_scatter_object_list test_send_recv_any_source_torch_profiler test_send_recv_with_tag test_sparse_all_reduce_sum
@@ -44,7 +42,6 @@ OnFSDPTestContinuous OnShardedTensorTestBase.test_gather
     ("face", "tests"),
     [
         pytest.param(IN_GLOOS_PLACE, AS_GLOO, id="as Gloo"),
-        pytest.param(IN_GLOOS_PLACE, AS_GLOO_TOO, id="as Gloo too"),
         pytest.param(IN_GLOOS_PLACE, OF_FOUR, id="of four", marks=pytest.mark.slow),
         pytest.param(RINGTREE, BY_OUR_NAME, id="by our name"),
     ],
