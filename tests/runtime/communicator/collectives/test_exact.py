@@ -28,7 +28,7 @@ from tests.verify.sums import Tree, flat, formed
 
 REDUCING = [(a, c) for a, c in pairs() if COLLECTIVES[c].reduces and not COLLECTIVES[c].repeats]
 FEW = [(a, c) for a, c in REDUCING if a in ("ring", "one_shot", "flat", "chain", "recursive_doubling")]
-"""For the reference engine: one of each order of additions."""
+"""One of each order of additions."""
 PARTS = {"complex64": "float32", "complex128": "float64"}
 COUNT = 96
 """Elements a rank: a multiple of all numbers of chunks here."""
@@ -157,14 +157,29 @@ def compare(
 
 PLAIN = [(label, op) for label, op in KINDS if Dtype[label.upper()] not in PAIRS]
 LABELS = list(dict.fromkeys(label for label, _ in PLAIN))
+EVERYWHERE = ("int8", "bfloat16", "float32", "complex64")
+"""Types that meet every algorithm in the quick tests, one of each kind of kernel; the others meet one algorithm of each
+order of additions."""
 
 
-@pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("ranks", [3, 4])
-def test_the_engine_is_exact_arithmetic_rounded(pools: Pools, label: str, ranks: int) -> None:
+@pytest.mark.parametrize(
+    ("label", "ranks", "algorithms"),
+    [
+        *(
+            pytest.param(label, ranks, REDUCING, marks=[] if label in EVERYWHERE else pytest.mark.slow)
+            for label in LABELS
+            for ranks in (3, 4)
+        ),
+        *((label, 3, FEW) for label in LABELS if label not in EVERYWHERE),
+    ],
+    ids=lambda value: f"{len(value)} algorithms" if isinstance(value, list) else None,
+)
+def test_the_engine_is_exact_arithmetic_rounded(
+    pools: Pools, label: str, ranks: int, algorithms: list[tuple[str, str]]
+) -> None:
     kinds = [kind for kind in PLAIN if kind[0] == label]
-    results = pools("shm", ranks).run(called, kinds, REDUCING, 7)
-    assert compare(results, kinds, REDUCING, 7) > 1000
+    results = pools("shm", ranks).run(called, kinds, algorithms, 7)
+    assert compare(results, kinds, algorithms, 7) > 1000
 
 
 @pytest.mark.parametrize("label", LABELS)

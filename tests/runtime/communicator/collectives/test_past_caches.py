@@ -80,7 +80,7 @@ def summed(comm: Communicator) -> list[str]:
 
 
 @pytest.mark.parametrize("check", [moved, summed])
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_long_arrays_arrive_whole(pools: Pools, ranks: int, check: Any) -> None:
     for wrong in pools("shm", ranks).run(check):
         assert not wrong, "\n".join(wrong)
