@@ -16,6 +16,7 @@ from ringtree.errors import Mismatch, PeerDied, RankFailed, TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.spawn import spawn
 from tests.runtime.chaos.leftovers import open_here
+from tests.runtime.conftest import Pools
 
 LANDING = ("two_shot", "ring", "halving_doubling", "double_tree", "circulant", "swing")
 
@@ -37,19 +38,14 @@ def _summed(comm: Communicator, algorithm: str, count: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize(
-    ("ranks", "algorithm"),
-    [
-        *((4, algorithm) for algorithm in LANDING),
-        *((ranks, LANDING[0]) for ranks in (2, 3)),
-        *(pytest.param(ranks, algorithm, marks=pytest.mark.slow) for ranks in (2, 3) for algorithm in LANDING[1:]),
-    ],
-)
-def test_messages_land_in_memory_that_peers_reach(ranks: int, algorithm: str) -> None:
-    def everything(comm: Communicator) -> list[str]:
-        return _summed(comm, algorithm, 100) + _summed(comm, algorithm, 40_000)
+def _landed(comm: Communicator, algorithm: str) -> list[str]:
+    return _summed(comm, algorithm, 100) + _summed(comm, algorithm, 40_000)
 
-    assert spawn(everything, ranks, engine="emulated", timeout_s=30) == [[]] * ranks
+
+@pytest.mark.parametrize("algorithm", LANDING)
+@pytest.mark.parametrize("ranks", [3, 4, pytest.param(2, marks=pytest.mark.slow)])
+def test_messages_land_in_memory_that_peers_reach(pools: Pools, ranks: int, algorithm: str) -> None:
+    assert pools("emulated", ranks).run(_landed, algorithm) == [[]] * ranks
 
 
 def test_there_may_be_more_memory_that_peers_reach_than_a_block_keeps_the_addresses_of() -> None:
@@ -113,7 +109,10 @@ def test_survivors_name_the_dead_within_two_seconds(tmp_path: Path) -> None:
         assert "rank 2" in error and waited_s < 2, (error, waited_s)
 
 
-@pytest.mark.parametrize(("algorithm", "count"), [("ring", 800_024), ("torus", 80_024), ("torus_3d", 80_024)])
+@pytest.mark.parametrize(
+    ("algorithm", "count"),
+    [("ring", 800_024), ("torus_3d", 80_024), pytest.param("torus", 80_024, marks=pytest.mark.slow)],
+)
 def test_a_slot_is_no_others_until_it_has_been_sent(algorithm: str, count: int) -> None:
     """Where peers still read all other slots, an instruction waits for them, however early the last slot was taken."""
 

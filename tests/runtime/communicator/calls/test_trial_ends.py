@@ -7,12 +7,12 @@ from math import inf
 import numpy as np
 import pytest
 
-from ringtree import Pool
 from ringtree.plan.tuning import CallTuning
 from ringtree.runtime.communicator.calls.decisions import Decision
 from ringtree.runtime.communicator.calls.trials import IN_TURN, SPREADING, Trial
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.communicator.calls.test_trials import READS
+from tests.runtime.conftest import Pools
 
 COUNT = 1 << 20  # elements of 4 bytes
 TRIAL = len(IN_TURN) + SPREADING
@@ -69,7 +69,14 @@ class Scripted:
 def moved(
     comm: Communicator, collective: str, root: int, times_s: list[tuple[float, float]], cores: int, started: int = -1
 ) -> str:
-    """Why later calls go as they do; `started`: a rank whose calls are started, all at once."""
+    """Why later calls of a new group go as they do; `started`: a rank whose calls are started, all at once."""
+    with comm.duplicate() as group:
+        return moved_in(group, collective, root, times_s, cores, started)
+
+
+def moved_in(
+    comm: Communicator, collective: str, root: int, times_s: list[tuple[float, float]], cores: int, started: int
+) -> str:
     trials = comm._calls.selection.trials
     trials._timed, trials._cores = Scripted(comm, *times_s[comm.rank]), cores
     works, is_root, is_started = [], comm.rank == root, comm.rank == started
@@ -99,11 +106,10 @@ def moved(
     ],
 )
 def test_both_ends_have_times(
-    collective: str, root: int, root_s: tuple[float, float], peer_s: tuple[float, float], expected: str
+    pools: Pools, collective: str, root: int, root_s: tuple[float, float], peer_s: tuple[float, float], expected: str
 ) -> None:
-    with Pool(2, timeout_s=60) as pool:
-        times_s = [peer_s, root_s] if root else [root_s, peer_s]
-        found = pool.run(moved, collective, root, times_s, 2)
+    times_s = [peer_s, root_s] if root else [root_s, peer_s]
+    found = pools("shm", 2).run(moved, collective, root, times_s, 2)
     assert expected in found[0] and found[0] == found[1]
 
 
@@ -111,17 +117,15 @@ def test_both_ends_have_times(
 @pytest.mark.parametrize("root", [0, 2])
 @pytest.mark.parametrize("collective", ["scatter", "gather"])
 @pytest.mark.parametrize("cores, expected", [(1, 1.5), (2, 0.75), (4, 0.5)])
-def test_the_cores_do_the_work_of_all(collective: str, root: int, cores: int, expected: float) -> None:
+def test_the_cores_do_the_work_of_all(pools: Pools, collective: str, root: int, cores: int, expected: float) -> None:
     """By single copies the root has half as much to do, and its peers have something."""
-    with Pool(4, timeout_s=60) as pool:
-        times_s = [(4.0, 2.0) if rank == root else (0.0, 4 / 3) for rank in range(4)]
-        found = pool.run(moved, collective, root, times_s, cores)
+    times_s = [(4.0, 2.0) if rank == root else (0.0, 4 / 3) for rank in range(4)]
+    found = pools("shm", 4).run(moved, collective, root, times_s, cores)
     assert len(set(found)) == 1 and f"single copies took {expected:.2f} " in found[0]
 
 
 @READS
 @pytest.mark.parametrize("collective", ["scatter", "gather"])
-def test_a_peer_without_times_leaves_the_prediction(collective: str) -> None:
-    with Pool(2, timeout_s=60) as pool:
-        found = pool.run(moved, collective, 0, [(4.0, 1.0), (2.0, 2.0)], 2, 1)
+def test_a_peer_without_times_leaves_the_prediction(pools: Pools, collective: str) -> None:
+    found = pools("shm", 2).run(moved, collective, 0, [(4.0, 1.0), (2.0, 2.0)], 2, 1)
     assert found[0] == found[1]
