@@ -102,7 +102,9 @@ def test_a_limit_is_named_on_every_rank(limit: str, program: str) -> None:
     assert seconds < 15
 
 
-@pytest.mark.parametrize("left", range(8))
+@pytest.mark.parametrize(
+    "left", [pytest.param(left, marks=[] if left in (0, 2, 5) else pytest.mark.slow) for left in range(8)]
+)
 @pytest.mark.parametrize("who", ["0", "1"])
 def test_however_few_descriptors_are_left_no_rank_waits_and_none_is_killed(who: str, left: int, program: str) -> None:
     """From one to enough: each rank prints one line; the limited one either goes on or says which limit it is."""
@@ -240,7 +242,7 @@ def test_a_control_groups_limit_is_named_before_it_ends_a_rank(control_group: tu
 @as_root
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter's numbers are of x86-64")
 @pytest.mark.skipif(not shutil.which("unshare"), reason="no unshare")
-@pytest.mark.parametrize("size", ["64k", "1m", "30m", "300m"])
+@pytest.mark.parametrize("size", ["64k", "30m", "300m", pytest.param("1m", marks=pytest.mark.slow)])
 def test_a_small_dev_shm_is_named_where_memfds_are_refused(size: str, program: str) -> None:
     """There shared memory is a file of /dev/shm, and a write beyond its room would end the rank by SIGBUS."""
     inside = f'mount -t tmpfs -o size={size} tmpfs /dev/shm; exec "$@"; '

@@ -81,9 +81,15 @@ def started(
     return {rank: (float(seconds), text) for rank, (seconds, text) in ends.items()}
 
 
-@pytest.mark.parametrize("kind", ["TimeoutError", "ConnectionError", "KeyError"])
-@pytest.mark.parametrize("who", [0, 1])
-@pytest.mark.parametrize("way", REASONS)
+@pytest.mark.parametrize(
+    ("way", "who", "kind"),
+    [
+        pytest.param(way, who, kind, marks=[] if kind == ("TimeoutError", "ConnectionError")[who] else pytest.mark.slow)
+        for way in REASONS
+        for who in (0, 1)
+        for kind in ("TimeoutError", "ConnectionError", "KeyError")
+    ],
+)
 def test_both_ends_get_the_alarm(way: str, who: int, kind: str, tmp_path: Path) -> None:
     """The third rank has not come when it goes off."""
     more = {"RINGTREE_ADDRESS": f"127.0.0.1:{free_port()}"} if way == "an address" else {}

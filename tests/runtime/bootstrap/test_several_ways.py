@@ -52,7 +52,7 @@ def meet(path: Path, number: int, order: str) -> None:
         (path / f"wrong-{number}").write_text(traceback.format_exc())
 
 
-@pytest.mark.parametrize("order", ["all half", "half all", "all half half"])
+@pytest.mark.parametrize("order", ["half all", "all half half", pytest.param("all half", marks=pytest.mark.slow)])
 def test_each_store_has_its_own_ranks(tmp_path: Path, order: str) -> None:
     spawning = multiprocessing.get_context("spawn")
     ranks = [spawning.Process(target=meet, args=(tmp_path, number, order)) for number in range(RANKS)]

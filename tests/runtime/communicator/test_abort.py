@@ -109,7 +109,7 @@ def test_no_call_after_a_failure_has_a_result(every_engine: str) -> None:
 def torn(comm: Communicator, wait: str, how: str) -> list[str]:
     """Groups that one thread closes while another is in the middle of calls on them."""
     wrong = []
-    for turn in range(10):
+    for turn in range(4):
         group = comm.duplicate()
         raised: list[BaseException] = []
 
@@ -180,7 +180,7 @@ def awaited(comm: Communicator, waits: list[Event]) -> list[str]:
 
 
 def test_a_failure_for_which_a_thread_waits_is_raised_there_alone() -> None:
-    assert spawn(awaited, 2, [Event() for _ in range(40)], timeout_s=60) == [[], []]
+    assert spawn(awaited, 2, [Event() for _ in range(15)], timeout_s=60) == [[], []]
 
 
 def hurried(comm: Communicator, wait: str, gave_up: Event) -> None:

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not available("shm"), reason="the native engine is not built"),
     pytest.mark.timeout(300),
 ]
-QUICK = {"sizes": 3000, "groups": 200, "worlds": 15}
+QUICK = {"sizes": 3000, "groups": 100, "worlds": 10}
 
 
 def test_nothing_grows() -> None:

@@ -121,7 +121,7 @@ def trades(comm: Communicator) -> list[str]:
 
 
 @pytest.mark.parametrize("act", [gathers, scatters, trades])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("ranks", [1, 3, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 5))])
 def test_uneven_blocks_equal_numpys(pools: Pools, engine: str, ranks: int, act: Act) -> None:
     if in_threads(engine) and ranks not in (1, 3):
         pytest.skip(f"the {engine} engine is slow: 1 and 3 ranks cover the same")
