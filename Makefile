@@ -48,8 +48,15 @@ pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 # Where the tests of a mark are, unless ARGS names others: to look through all takes each worker ten seconds and more.
 within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
+# To fork a rank costs a worker as much time as it has memory: those that fork many have only these rooms' tests.
+ranks := tests/runtime tests/storage tests/mpi
+quick = $(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels"
+# With "-k name" one of the two parts may have no test.
+some := $(if $(ARGS),|| [ $$? = 5 ])
+
 test: $(built) ## run the tests (12 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
+	@$(quick) $(call within,$(ranks)) $(ARGS) $(some)
+	@$(if $(filter tests/%,$(ARGS)),,$(quick) $(ranks:%=--ignore=%) $(ARGS) $(some))
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
 	@$(pytest) -m "docs and not slow and not torch" $(call within,$(wildcard tests/test_*.py)) $(ARGS)
