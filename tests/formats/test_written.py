@@ -30,8 +30,6 @@ from ringtree.verify.wiring import wire
 from tests import oracle
 
 KEYS = ("msccl", "mscclpp")
-OVER_EIGHT = ("ring", "torus", "double_tree", "two_shot")
-"""A long chain, dimensions, two trees and many sources at once: what others have of these, four ranks show."""
 CASES = [(name, collective) for name, found in REGISTRY.items() for collective in found.serves if collective in THEIRS]
 
 
@@ -52,16 +50,21 @@ def written(schedule: Schedule, key: str, folder: Path, gpus_per_node: int | Non
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize(("name", "collective"), CASES)
 def test_an_algorithm_reads_back(name: str, collective: str, key: str, tmp_path: Path) -> None:
-    for n in (1, 2, 3, 4, *([8] if name in OVER_EIGHT else [])):
+    for n in (1, 3, 4):
         schedule = build(name, collective, n)
         found = written(schedule, key, tmp_path)
         if n == 4:
             assert oracle.wrong(found.schedule) is None
 
 
-@pytest.mark.slow
+OVER_EIGHT = [
+    pytest.param(*case, marks=[] if case == ("double_tree", "all_reduce") else pytest.mark.slow) for case in CASES
+]
+"""Two trees, of which four ranks show too little; what others have of more ranks, three and four show."""
+
+
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize(("name", "collective"), CASES)
+@pytest.mark.parametrize(("name", "collective"), OVER_EIGHT)
 def test_an_algorithm_over_eight_ranks_reads_back(name: str, collective: str, key: str, tmp_path: Path) -> None:
     written(build(name, collective, 8), key, tmp_path)
 
@@ -84,7 +87,7 @@ def test_channels_and_pieces_read_back(key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "collective"), CASES)
 def test_a_plan_over_nodes_reads_back(name: str, collective: str, tmp_path: Path) -> None:
     """Port channels between nodes, memory channels within: each of a rank's peers is reached by one of them."""
-    for n, gpus_per_node in ((4, 1), (4, 2), (6, 3)):
+    for n, gpus_per_node in ((3, 1), (4, 2)):
         written(build(name, collective, n), "mscclpp", tmp_path, gpus_per_node)
         for rank, gpu in enumerate(json.loads((tmp_path / "file.json").read_text())["gpus"]):
             for channel in gpu["channels"]:

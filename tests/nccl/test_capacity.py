@@ -17,6 +17,7 @@ from ringtree.machines.machine import DeviceKind, LinkKind, Machine
 from ringtree.nccl.graphs import communicator_channels, graphs
 from ringtree.nccl.graphs.patterns import MOST_GPUS, FALLBACK_Bps
 from ringtree.nccl.graphs.system import GraphPath, System
+from tests.conftest import EXAMPLES
 from tests.nccl.by_hand import GIGABIT_Bps, Maker, a100, cluster, cube_mesh, h100
 
 
@@ -74,7 +75,7 @@ def check(where: Cluster) -> None:
         assert all(load <= system.edges[edge].capacity_MBps for edge, load in loads.items())
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=max(EXAMPLES // 3, 8))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_rings_through_chance_machines_fit(seed: int, nodes: int) -> None:
     check(cluster(chance_machine(seed), nodes))

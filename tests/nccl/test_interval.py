@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import machine
@@ -58,7 +58,6 @@ def test_no_interval_begins_below_what_no_schedule_can_beat(name: str, nodes: in
 
 
 @given(st.sampled_from(CLUSTERS), st.sampled_from(COLLECTIVES), st.integers(1, 1 << 34))
-@settings(max_examples=40, deadline=None)
 def test_every_candidate_has_an_interval_around_its_time(
     where: tuple[str, int, str], collective: str, nbytes: int
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import machine
@@ -157,7 +157,6 @@ CLUSTERS = [
     st.integers(1, 1 << 34),
     st.sampled_from([2, 3, 8]),
 )
-@settings(max_examples=60, deadline=None)
 def test_times_are_above_latency_and_more_takes_longer(place: int, collective: str, nbytes: int, times: int) -> None:
     one, more = (
         {

@@ -44,8 +44,8 @@ def test_there_are_many_pairs() -> None:
 
 INNERS = sorted({(collective, inner) for collective, inner, _ in pairs_that_nest()})
 SHAPES = [
-    ((2, 1), (6, 3), (8, 2)),
-    pytest.param(((1, 1), (2, 2), (6, 2), (8, 4), (10, 5), (9, 3)), marks=pytest.mark.slow),
+    ((6, 3),),
+    pytest.param(((1, 1), (2, 1), (2, 2), (6, 2), (8, 2), (8, 4), (10, 5), (9, 3)), marks=pytest.mark.slow),
 ]
 
 
