@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from ringtree.machines.machine import DeviceKind, Link, LinkKind, Machine
-from ringtree.machines.paths import NETWORKS, Paths
+from ringtree.machines.paths import NETWORKS, Paths, paths_of
 
 _NEAREST = (LinkKind.NVLINK, LinkKind.XGMI, LinkKind.C2C, LinkKind.PCIE, LinkKind.SHM, LinkKind.CPU)
 
@@ -70,7 +70,7 @@ def contract(machine: Machine) -> Contracted:
 
 def nics_of_ranks(machine: Machine) -> list[tuple[int, ...]]:
     """The NICs of each rank, by device number: ranks with the same nearest NICs share them out in order."""
-    paths, ranks = Paths(machine), gpu_slots(machine)
+    paths, ranks = paths_of(machine), gpu_slots(machine)
     near = [tuple(machine.nics[k] for k in paths.nics_near(r)) for r in ranks]
     out = []
     for k, nics in enumerate(near):

@@ -50,7 +50,7 @@ class Intervals:
     def __init__(self, cluster: Cluster, graphs: Mapping[Pattern, Channels]) -> None:
         self.cluster, self.graphs = cluster, graphs
         self._last: tuple[str, int] = ("", -1)
-        self._times: dict[int, dict[tuple[str, str], float]] = {}
+        self._times: dict[tuple[int, str, str], float | None] = {}
 
     @cached_property
     def unknowns(self) -> tuple[Unknown, ...]:
@@ -105,12 +105,13 @@ class Intervals:
         """The model's time on the variant's cluster and channels."""
         if variant.cluster is None and variant.graphs is None:
             return estimate.time_s
-        times = self._times.get(id(variant))
-        if times is None:
+        which = estimate.algorithm, estimate.protocol
+        key = id(variant), *which
+        if key not in self._times:
             cluster, graphs = variant.cluster or self.cluster, variant.graphs or self.graphs
-            found = transport.estimates(cluster, graphs, collective, nbytes)
-            times = self._times[id(variant)] = {(e.algorithm, e.protocol): e.time_s for e in found}
-        return times.get((estimate.algorithm, estimate.protocol), estimate.time_s)
+            found = transport.estimates(cluster, graphs, collective, nbytes, which)
+            self._times[key] = next((e.time_s for e in found if (e.algorithm, e.protocol) == which), None)
+        return self._times[key] or estimate.time_s
 
     def _network_bound(self, estimate: Estimate, collective: str, nbytes: int) -> bool:
         """Whether the network is the bottleneck: less payload costs time."""

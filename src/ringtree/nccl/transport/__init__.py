@@ -20,14 +20,19 @@ __all__ = ["estimates"]
 
 
 def estimates(
-    cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
+    cluster: Cluster,
+    graphs: Mapping[Pattern, Channels],
+    collective: str,
+    nbytes: int,
+    only: tuple[str, str] | None = None,
 ) -> tuple[Estimate, ...]:
     """The candidates NCCL has there, as `nccl.tuning.estimates`, the fastest first by the model of the hardware; and
-    for all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
+    for all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`.
+    `only`: of NCCL's candidates that algorithm with that protocol alone."""
     comm = NcclCommunicator(as_shown(cluster), graphs)
     if collective in EXCHANGES:
         return exchange(comm, collective, nbytes)
-    return candidates(comm, collective, nbytes, _estimate)
+    return candidates(comm, collective, nbytes, _estimate, only)
 
 
 def _estimate(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:

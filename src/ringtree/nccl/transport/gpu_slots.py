@@ -18,6 +18,7 @@ UNBOUNDED = 1 << 60
 _SLOTS = (LinkKind.PCIE, LinkKind.C2C)
 
 
+@lru_cache(maxsize=64)
 def gpu_slots_GBps(cluster: Cluster, graph: Channels) -> float:
     """Bandwidth of the slots through which a graph's channels leave their GPUs for NICs, or enter them: of the
     direction that has less; no limit where none lies on the way. `graph` has NICs."""

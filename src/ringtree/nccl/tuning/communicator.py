@@ -111,7 +111,12 @@ class NcclCommunicator:
 
     def graph(self, algorithm: str) -> Channels | None:
         """The channels an algorithm runs on; None where none were found."""
-        return next((self.graphs[p] for p in _PATTERNS[algorithm] if p in self.graphs and self.graphs[p].count), None)
+        return self._of_algorithms[algorithm]
+
+    @cached_property
+    def _of_algorithms(self) -> Mapping[str, Channels | None]:
+        found = {pattern: channels for pattern, channels in self.graphs.items() if channels.count}
+        return {name: next((found[p] for p in of if p in found), None) for name, of in _PATTERNS.items()}
 
     def graph_of(self, algorithm: str) -> Channels:
         """The channels of an algorithm that has some."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ringtree.machines.machine import PathKind
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.releases import FIRST
-from ringtree.nccl.tuning.all_pairs import all_pairs
+from ringtree.nccl.tuning.all_pairs import ALL_PAIRS, all_pairs
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import ALGORITHMS, MAX_DIRECT_RANKS, MAX_NVLS_ARITY, PROTOCOLS
 
@@ -26,15 +26,18 @@ def candidates(
     collective: str,
     nbytes: int,
     estimate: Callable[[NcclCommunicator, str, str, str, int], Estimate],
+    only: tuple[str, str] | None = None,
 ) -> tuple[Estimate, ...]:
-    """One for each algorithm and protocol that NCCL would consider, and RCCL's program, the fastest first."""
+    """One for each algorithm and protocol that NCCL would consider, and RCCL's program, the fastest first. `only`: of
+    this algorithm with this protocol alone."""
     found = [
         estimate(comm, collective, algorithm, protocol, nbytes)
         for algorithm in ALGORITHMS
         for protocol in PROTOCOLS
-        if enabled(comm, collective, algorithm, protocol)
+        if only in (None, (algorithm, protocol)) and enabled(comm, collective, algorithm, protocol)
     ]
-    found.extend(all_pairs(comm, collective, nbytes))
+    if only is None or only[0] == ALL_PAIRS:
+        found.extend(all_pairs(comm, collective, nbytes))
     return tuple(sorted(found, key=lambda e: e.time_s))
 
 
