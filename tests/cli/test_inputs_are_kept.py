@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from ringtree.algorithms import registry
+from ringtree.cli import main
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
 from tests.algorithms.own_files import write
 from tests.cli.conftest import Ringtree
@@ -16,22 +18,32 @@ TABLE = "# collective: all_reduce\n# nranks: 2\nsize,count,type,time\n1024,256,f
 PAIR = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\n}\nrank 1 {\nl1: recv 8b from 0 tag 0\n}\n"
 
 
-@pytest.fixture
-def folder(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_own", {})
-    write(tmp_path)  # mine.py
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that are read, made once."""
+    there = tmp_path_factory.mktemp("made")
+    write(there)  # mine.py
     for name in ("ring.xml", "other.xml"):
-        ringtree("export", "ring", name, "-n", "2")
-    ringtree("topo", "show", "dgx-h100", "--json", "machine.json")
-    Path("run.log").write_text(TABLE)
-    Path("pair.goal").write_text(PAIR)
-    Path("hosts").write_text("localhost slots=1\n")
-    Path("groups.json").write_text('{"1": [0, 1]}')
-    ringtree("simulate", "ring", "-n", "3", "--bytes", "8", "--chakra", "it")
-    ringtree("simulate", "ring.xml", "--bytes", "8", "--topology", "direct", "--trace", "trace.json")
-    Path("constants.json").write_text(dumps(ConstantsFile({"Simple": DeviceConstants(1e-6, 1e-6, 1e9)})))
-    return tmp_path
+        assert main(["export", "ring", str(there / name), "-n", "2"]) == 0
+    assert main(["topo", "show", "dgx-h100", "--json", str(there / "machine.json")]) == 0
+    (there / "run.log").write_text(TABLE)
+    (there / "pair.goal").write_text(PAIR)
+    (there / "hosts").write_text("localhost slots=1\n")
+    (there / "groups.json").write_text('{"1": [0, 1]}')
+    assert main(["simulate", "ring", "-n", "3", "--bytes", "8", "--chakra", str(there / "it")]) == 0
+    trace = ["--topology", "direct", "--trace", str(there / "trace.json")]
+    assert main(["simulate", str(there / "ring.xml"), "--bytes", "8", *trace]) == 0
+    (there / "constants.json").write_text(dumps(ConstantsFile({"Simple": DeviceConstants(1e-6, 1e-6, 1e9)})))
+    return there
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with these files, which is the current one."""
+    folder = shutil.copytree(made, tmp_path / "folder")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(registry, "_own", {})
+    return folder
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

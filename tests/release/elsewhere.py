@@ -71,4 +71,5 @@ if __name__ == "__main__":
     elif sys.argv[2] == "spawn":
         ringtree.spawn(print, 2)
     else:
-        sys.exit(next((f"{line}: exit code {code}" for line in sys.argv[2:] if (code := main(line.split()))), 0))
+        failed = [f"{line}: exit code {code}" for line in sys.argv[2:] if (code := main(line.split()))]
+        sys.exit("\n".join(failed) or 0)
