@@ -209,7 +209,11 @@ WRITTEN = {"--html", "--trace", "--picture", "--checkpoint", "--every"}
 """Options with a value for what a training writes, which a plan does not take."""
 
 
-@pytest.mark.parametrize("command", of("ringtree train", LINES))
+PLANNED = [c for c in of("ringtree train", LINES) if "--plan" not in c or c not in ELSEWHERE]
+"""Trainings, and plans of them that nothing else makes."""
+
+
+@pytest.mark.parametrize("command", PLANNED)
 def test_its_layout_can_be_trained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [word for before, word in pairwise(["", *words_of(command)]) if not {before, word} & WRITTEN]
     words = [word for word in words if word != "--resume"]

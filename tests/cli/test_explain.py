@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ringtree.machines.catalogue import machine
+from ringtree.machines.files import machine_json
 from tests.nccl.test_deduced import SLOW, log_of
 
 Ringtree = Callable[..., Any]
@@ -72,14 +74,19 @@ def test_the_gpu_that_ran_is_the_one_that_is_priced(ringtree: Ringtree, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("hosts", "words"),
+    ("gpus", "hosts", "words"),
     [
-        (18, ["# nodes: 1, from the log's hosts", "gb200-nvl72: 72 GPUs"]),
-        (36, ["# nodes: 2, from the log's hosts", "gb200-nvl72 x2: 72 GPUs a node"]),
-        (2, ["# nodes: 1, from the log's hosts", "# GPUs of each node: 0, 1, 2, 3, 4, 5, 6, 7 (assumed"]),
+        (72, 18, ["# nodes: 1, from the log's hosts", "gb200-nvl72: 72 GPUs"]),
+        (8, 4, ["# nodes: 2, from the log's hosts", "gb200-nvl72 x2: 8 GPUs a node"]),
+        (72, 2, ["# nodes: 1, from the log's hosts", "# GPUs of each node: 0, 1, 2, 3, 4, 5, 6, 7 (assumed"]),
     ],
 )
-def test_the_trays_of_a_rack_are_one_node(ringtree: Ringtree, tmp_path: Path, hosts: int, words: list[str]) -> None:
+def test_the_trays_of_a_rack_are_one_node(
+    ringtree: Ringtree, tmp_path: Path, gpus: int, hosts: int, words: list[str]
+) -> None:
+    """Trays of four GPUs, of a rack of 18 or of two."""
+    rack = tmp_path / "rack.json"
+    machine_json.write(machine("gb200-nvl72").part(range(gpus)), rack)
     head = "".join(
         f"#  Rank {4 * tray + gpu} Group 0 Pid 4711 on tray-{tray} device {gpu} [0008:01:00] NVIDIA GB200\n"
         for tray in range(hosts)
@@ -87,17 +94,17 @@ def test_the_trays_of_a_rack_are_one_node(ringtree: Ringtree, tmp_path: Path, ho
     )
     log = written(tmp_path, 800.0)
     log.write_text(head + "#\n" + "".join(HEAD.splitlines(keepends=True)[2:]) + log.read_text().removeprefix(HEAD))
-    out = ringtree("explain", str(log), "--topology", "gb200-nvl72").out
+    out = ringtree("explain", str(log), "--topology", str(rack)).out
     for text in words:
         assert text in out
 
 
 def test_explain_goes_by_the_cluster_that_fits(ringtree: Ringtree, tmp_path: Path) -> None:
     path = str(log_of(tmp_path, 129, SLOW))
-    taken = ringtree("explain", path, "--topology", "dgx-h100", "--nodes", "16")
+    taken = ringtree("explain", path, "--topology", "gh200x4", "--nodes", "32")
     assert "all_reduce over 128 ranks" in taken.out
-    refused = ringtree("explain", path, "--topology", "dgx-h100", "--nodes", "15")
-    assert refused.code == 1 and "ranks, by busbw over algbw; expected 120, as dgx-h100 x15 has" in refused.err
+    refused = ringtree("explain", path, "--topology", "gh200x4", "--nodes", "30")
+    assert refused.code == 1 and "ranks, by busbw over algbw; expected 120, as gh200x4 x30 has" in refused.err
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:

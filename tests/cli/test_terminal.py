@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
     "words, shown",
     [
         (
-            ["search", "all_reduce", "--topology", "dgx-1-v100", "--bytes", "1M", "--algorithm", "ring"],
+            ["search", "all_reduce", "--topology", "gh200x4", "--bytes", "1M", "--algorithm", "ring"],
             "algorithms",
         ),
         (["explain", str(ROOT / "examples/slow.log"), "--topology", "gh200x4"], "faults"),

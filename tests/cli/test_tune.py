@@ -28,7 +28,7 @@ from ringtree.topology import load
 from tests.machines.measured.tables import measured, state
 from tests.machines.sysfs_trees import SysTree
 
-QUICK = ["tune", "-n", "2", "--seconds", "0.3", "--maxbytes", "256K"]
+QUICK = ["tune", "-n", "2", "--seconds", "0.05", "--maxbytes", "64K"]
 
 
 def source(comm: ringtree.Communicator) -> str:
@@ -59,7 +59,9 @@ def test_a_named_file_is_not_the_usual_one(tmp_path: Path, capsys: pytest.Captur
     path.write_text("kept until the new one is whole")
     assert main([*QUICK, "--output", str(path)]) == 0
     assert json.loads(path.read_text())["tuned"]["machine"]["cores"] == os.cpu_count()
-    assert "init() reads it if RINGTREE_TOPOLOGY is set to it" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "init() reads it if RINGTREE_TOPOLOGY is set to it" in out
+    assert ("NUMA" in out) <= (len(numa_nodes(Sysfs(Path("/")))) > 1)
 
 
 def test_figures_are_printed_where_they_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +100,7 @@ def test_a_launchers_binding_does_not_count(tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < max(os.cpu_count() or 1, 2):
         pytest.skip("this process may not use several cores, and all")
     path = tmp_path / "here.json"
-    words = ["run", "-n", "2", sys.executable, "-m", "ringtree.cli", *QUICK[:1], *QUICK[3:], "--output", str(path)]
+    words = ["run", "-n", "2", sys.executable, "-m", "ringtree.cli", *QUICK, "--output", str(path)]
     done = subprocess.run([sys.executable, "-m", "ringtree.cli", *words], capture_output=True, text=True, check=True)
     assert f"[0] {os.cpu_count()} cores of " in done.stdout and "as this process may" not in done.stdout
 
@@ -132,8 +134,6 @@ def test_ranks_are_measured_on_several_nodes_where_there_are_some(
     tree.node(0, range(usable[0] + 1), 0, "10 21")
     tree.node(1, range(usable[0] + 1, usable[-1] + 1), 1, "21 10")
     path = tmp_path / "here.json"
-    assert main([*QUICK, "--output", str(path)]) == 0
-    assert "NUMA" not in capsys.readouterr().out or len(numa_nodes(Sysfs(Path("/")))) > 1
     monkeypatch.setattr(shm, "THIS", str(tree.root))
     assert main([*QUICK, "--output", str(path)]) == 0
     assert "between 2 NUMA nodes: a message " in capsys.readouterr().out

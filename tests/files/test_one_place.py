@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.sources import parsed
@@ -77,6 +79,15 @@ WRITES = {"files/replacing.py", "files/unfinished.py"}
 """Files of the same room that write."""
 
 
+CALLED = re.compile(rf"\b({'|'.join(READS.union(*PARSES.values()))})\(")
+REPLACED = re.compile(r"\bwrite_(text|bytes)\b")
+
+
+def sources(pattern: re.Pattern[str]) -> Iterator[Path]:
+    """The files whose text has a match: to parse all of them takes seconds."""
+    return (path for path in SRC.rglob("*.py") if pattern.search(path.read_text(encoding="utf-8")))
+
+
 def reads(path: Path) -> bool:
     for node in ast.walk(parsed(path)):
         if not isinstance(node, ast.Call):
@@ -91,7 +102,7 @@ def reads(path: Path) -> bool:
 
 
 def test_files_of_others_are_read_in_one_place() -> None:
-    found = {str(p.relative_to(SRC)) for p in SRC.rglob("*.py") if reads(p)}
+    found = {str(p.relative_to(SRC)) for p in sources(CALLED) if reads(p)}
     own = {name for name in found if name.startswith("files/")}
     assert own - WRITES == {"files/file_bytes.py", "files/json_values.py"}
     assert sorted(found - own - set(FOREIGN)) == [], "expected ringtree.files to read it"
@@ -109,7 +120,7 @@ def test_files_of_users_are_replaced_as_a_whole() -> None:
     """Path.write_text empties a file first, and writes it as the locale has it."""
     found = {
         str(path.relative_to(SRC))
-        for path in SRC.rglob("*.py")
+        for path in sources(REPLACED)
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and node.attr in ("write_text", "write_bytes")
     }

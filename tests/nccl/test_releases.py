@@ -125,8 +125,9 @@ def exchanged(cluster: Cluster, debug: Debug) -> Log:
 def test_few_channels_of_a_peer_are_a_candidate_where_no_release_is_known() -> None:
     debug = Debug()
     debug.read("a:1:1 [0] NCCL INFO NCCL_NCHANNELS_PER_NET_PEER set by environment to 2.", 1)
-    log = exchanged(replace(B200S, nccl=(2, 27)), debug)
-    found = explain(log, B200S)
+    cluster = replace(B200S, machine=B200S.machine.part(range(4)))
+    log = exchanged(replace(cluster, nccl=(2, 27)), debug)
+    found = explain(log, cluster)
     assert [s.fault.key for s in found.suspects] == ["few_channels"] and found.verdict is Diagnosis.CAUSE
 
 
