@@ -100,7 +100,6 @@ def test_terms_are_listed_with_their_meaning() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("-c", "import ringtree.algorithms.registry as r; print(r.REGISTRY['ring'].costs['all_reduce'].rounds)"),
         ("-m", "ringtree.cli", "prove", "ring", "-n", "4"),
         ("-m", "ringtree.cli", "algorithms"),
         ("-m", "ringtree.cli", "plan", "all_reduce", "-n", "4", "--bytes", "1M"),

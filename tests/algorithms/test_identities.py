@@ -25,7 +25,7 @@ IDENTITIES = [
 ]
 
 
-@pytest.mark.parametrize("n", [4, 5, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 8))])
 @pytest.mark.parametrize(("whole", "first", "second"), IDENTITIES)
 def test_the_whole_is_its_parts(whole: str, first: str, second: str, n: int) -> None:
     for one, other in product(serving(first), serving(second)):

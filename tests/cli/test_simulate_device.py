@@ -33,7 +33,7 @@ def constants(tmp_path: Path) -> Path:
 @pytest.fixture
 def table(ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path) -> Path:
     """Simulated times, as CSV of one side."""
-    sizes = ",".join(str(2 << k) for k in range(8, 23, 2))
+    sizes = ",".join(str(2 << k) for k in range(8, 23, 3))
     out = ringtree("simulate", str(program), "--constants", str(constants), "--bytes", sizes).out
     rows = [line.split() for line in out.splitlines() if not line.startswith("#")]
     lines = [f"{r[0]},{int(r[0]) // 8},float,none,-1,{r[5]},{r[6]},{r[7]},0" for r in rows]
@@ -118,7 +118,9 @@ def test_a_fit_that_cannot_be_right_is_doubted(
     assert doubts(found, memory_Bps).startswith(expected) and bool(doubts(found, memory_Bps)) is bool(expected)
 
 
-@pytest.mark.parametrize(("faster", "place"), [(1, PLACE), (3000, PLACE), (3000, "mi300x8")])
+@pytest.mark.parametrize(
+    ("faster", "place"), [(1, PLACE), (3000, PLACE), pytest.param(3000, "mi300x8", marks=pytest.mark.slow)]
+)
 def test_the_fit_of_a_wrong_table_ends_in_one_warning(
     ringtree: Ringtree, program: Path, table: Path, tmp_path: Path, faster: int, place: str
 ) -> None:

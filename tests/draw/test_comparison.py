@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from ringtree.draw.text.comparison import comparison
 from ringtree.ir.trace import Event, Trace
@@ -57,7 +57,6 @@ def test_nothing_beside_nothing() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(traces(), traces())
 def test_any_two_traces_of_as_many_ranks_are_compared(one: Trace, other: Trace) -> None:
     ranks = max(one.ranks, other.ranks)

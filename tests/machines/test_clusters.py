@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import machine
@@ -122,7 +122,6 @@ def test_grids_are_near_to_cubes():
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["dgx-1-v100", "dgx-h100", "v100-pcie", "mi250x8", "azure-nc96", "gb200-nvl72", "cpu-2s"]),
     st.integers(2, 6),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import NAMES, machine
@@ -135,7 +135,6 @@ def test_disks():
     assert "takes NVMe" in from_storage(sata, m.device("nvme0"), 0)[0].verdict.why
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([n for n in NAMES if "superpod" not in n]),
     st.integers(0, 7),

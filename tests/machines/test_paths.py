@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines.building import MachineBuilder
@@ -173,7 +173,6 @@ def test_paths_of_any_tree(trees):
                 assert part.bandwidth_Bps >= path.bandwidth_Bps
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["dgx-1-p100", "dgx-1-v100", "mi250x8", "azure-nc96"]), st.data())
 def test_one_gpu_forwards_on_nvb_paths(name, data):
     m = machine(name)

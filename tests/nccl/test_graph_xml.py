@@ -140,7 +140,7 @@ def test_graphs_that_nccl_rejects_are_refused_in_one_line(tmp_path: Path, text: 
     assert str(raised.value).startswith(str(file))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(GRAPH) - 1), st.binary(min_size=1, max_size=4))
 def test_a_damaged_file_is_read_or_refused(tmp_path: Path, at: int, noise: bytes) -> None:
     whole = f'<graphs version="1">{GRAPH}</graphs>'.encode()

@@ -383,7 +383,7 @@ def test_names_in_json_cannot_command_a_terminal_and_ranks_are_numbers(tmp_path:
         log_of(tmp_path, _json_log(float("inf"), "host"))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_log_is_read_or_refused_in_one_line(tmp_path: Path, data: st.DataObject) -> None:
     raw = bytearray(data.draw(st.sampled_from([NEW, OLD, ITERATIONS])).encode())

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build, pairs
@@ -54,7 +54,6 @@ def test_the_optimum_of_dgx_a100(count, algbw_GBps):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_no_cut_is_narrower(data, reverse):
     """Every set of nodes, on small directed graphs with switches."""
     graph = Graph.of(data.draw(topologies()))
@@ -123,7 +122,7 @@ def test_alike_hosts_are_bounded_as_a_few():
 
 
 @pytest.mark.parametrize("network", NetworkShape)
-@pytest.mark.parametrize("nodes", [1, 2, 5])
+@pytest.mark.parametrize("nodes", [1, 3])
 def test_alike_nodes_stand_for_one_another(network, nodes):
     """Whatever is put together: as when every node is of a kind of its own."""
     topology = Cluster(machine("dgx-h100"), nodes, FABRICS["roce"], network).topology()

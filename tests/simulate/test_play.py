@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build, pairs
@@ -102,7 +102,6 @@ TOPOLOGIES = (direct(6, **COSTS), switch(6), ring(6), torus(2, 3), cluster(2, 3)
 
 
 @given(st.sampled_from(pairs()), st.sampled_from(TOPOLOGIES), st.integers(0, 10**6), st.data())
-@settings(max_examples=60, deadline=None)
 def test_no_message_and_no_link_is_faster_than_it_can_be(which, topology, nbytes, data):
     link = data.draw(st.integers(0, topology.links - 1))
     factor = data.draw(st.sampled_from([0.1, 1.0, 3.0]))
@@ -120,7 +119,6 @@ def test_no_message_and_no_link_is_faster_than_it_can_be(which, topology, nbytes
 
 
 @given(st.sampled_from(pairs()), st.integers(0, 29), st.sampled_from([0.5, 0.9]), st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_without_sharing_nothing_gets_faster_when_a_link_slows(which, link, factor, jitter):
     """Over links of their own all times are sums and maxima of the parts, which grow with them. (Where links are shared
     that need not hold: test_where_links_are_shared_a_slower_link_may_help.)"""

@@ -18,7 +18,7 @@ AT_ONCE = [(name, c) for c in COLLECTIVES for name in at_once(c)]
 
 @pytest.mark.parametrize(("name", "collective"), AT_ONCE)
 def test_what_adds_up_at_once_adds_up_in_a_balanced_tree(name: str, collective: str) -> None:
-    for n in range(1, 17):
+    for n in (*range(1, 9), 11, 16):
         for root in sorted({0, n // 2, n - 1}) if COLLECTIVES[collective].rooted else [None]:
             plain = build(name, collective, n, root)
             balanced = balance(plain)

@@ -54,7 +54,7 @@ SHAPES = [
 def test_all_pairs_are_right(collective: str, inner: str, shapes: tuple[tuple[int, int], ...]) -> None:
     for outer in (o for c, i, o in pairs_that_nest() if (c, i) == (collective, inner)):
         for ranks, group in shapes:
-            root = ranks * 2 // 3 if collective in ("broadcast", "reduce") else None
+            root = ranks - 1 if collective in ("broadcast", "reduce") else None
             nested = nest(collective, REGISTRY[inner], REGISTRY[outer], ranks, group, root)
             assert (nested.name, nested.ranks, nested.root) == (f"{inner}+{outer}", ranks, root)
             keeps_its_promise(nested)

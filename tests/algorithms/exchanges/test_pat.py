@@ -30,7 +30,7 @@ def test_every_block_has_a_tree_of_its_own(n: int) -> None:
 
 
 @pytest.mark.parametrize("aggregate", [1, 2, 4, 8])
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 13, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 13, *(pytest.param(n, marks=pytest.mark.slow) for n in (32, 33))])
 def test_bounded_buffers(n: int, aggregate: int) -> None:
     trees = min(aggregate, max(1 << (n - 1).bit_length() >> 1, 1))
     for collective in ("all_gather", "reduce_scatter"):

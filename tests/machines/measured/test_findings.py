@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.bench.device_copies import transfers
@@ -72,7 +72,6 @@ def test_a_link_of_half_its_lanes_is_named_with_what_it_carries(name: str) -> No
     assert any("riser" in remedy for remedy in one.remedies)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(sorted(HEALTHY)), st.integers(0, 7), st.floats(0.05, 0.55))
 def test_any_gpu_with_a_slow_link_is_the_one_named(name: str, which: int, part: float) -> None:
     table = measured(name, halved(gpus(machine(name))[which % len(machine(name).gpus)], part=part))
