@@ -15,6 +15,7 @@ from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.faults import Fault, faults
 from ringtree.nccl.faults.changes import changed, through_memory, up_and_down, uplink, with_attribute
 from ringtree.topology.fabrics import FABRICS
+from tests.nccl.test_explain import cluster_of, fault_of, heard
 
 GiB = 1 << 30
 
@@ -77,3 +78,19 @@ def test_faults_are_those_that_a_cluster_can_have() -> None:
     }
     assert "few_channels" not in {f.key for f in faults(replace(two, nccl=(2, 28)))}
     assert [f.what for f in of(two, "rails")][-1] == "7 of 8 NICs are used"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "variant"),
+    [
+        ("Using network Socket", "sockets", 0),
+        ("Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0", "sockets", 0),
+        ("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0", "gdr_off", 0),
+        ("NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>", "rails", 0),
+        ("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>", "rails", 1),
+    ],
+)
+def test_a_line_of_nccls_is_evidence_for_its_fault_alone(line: str, key: str, variant: int) -> None:
+    cluster = cluster_of("dgx-a100", 2, range(4))
+    shown = [fault for fault in faults(cluster) if fault.evidence_for(heard(line))]
+    assert {fault.key for fault in shown} == {key} and fault_of(cluster, key, variant).what in {f.what for f in shown}
