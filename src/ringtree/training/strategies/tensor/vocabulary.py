@@ -97,5 +97,5 @@ def loss_calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
 
 
 def ends(plan: TrainingPlan, position: int) -> int:
-    """Of a rank at a position of "pp": how many of embedding and scores it has."""
+    """The number of embedding and scores that a rank at a position of "pp" has: 0, 1 or 2."""
     return (position == 0) + (position == plan.layout.pp - 1)
