@@ -54,7 +54,7 @@ quick = $(pytest) -m "not slow and not torch and not ray and not sglang and not 
 # With "-k name" one of the two parts may have no test.
 some := $(if $(ARGS),|| [ $$? = 5 ])
 
-test: $(built) ## run the tests (12 minutes on 2 cores; ARGS="-k name" for some of them)
+test: $(built) ## run the tests (13 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(quick) $(call within,$(ranks)) $(ARGS) $(some)
 	@$(if $(filter tests/%,$(ARGS)),,$(quick) $(ranks:%=--ignore=%) $(ARGS) $(some))
 
