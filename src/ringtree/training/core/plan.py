@@ -11,6 +11,8 @@ STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
 """The optimizers, and their state of each parameter: torch's names of tensors of its shape."""
 ELEMENT_NBYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of an element, by type."""
+FLOAT_NBYTES = ELEMENT_NBYTES["float32"]
+"""Bytes of an element of statistics, which are in float32 whatever the type of a plan."""
 VOCABULARY = 256
 """Bytes: the text is not cut into words. A larger vocabulary has tokens that no text has."""
 MOST_SEED = (1 << 32) - 1

@@ -12,10 +12,9 @@ from __future__ import annotations
 from itertools import accumulate
 
 from ringtree.training.core.placement import layers
-from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
+from ringtree.training.core.plan import FLOAT_NBYTES, TrainingPlan
 from ringtree.training.strategies.layers.pipeline_order import first_passes, order
 
-FLOAT_NBYTES = ELEMENT_NBYTES["float32"]
 DENSE_VECTORS, GATED_VECTORS = 2, 4
 """Vectors of a token between the dense layers, without a gate and with one."""
 TOKEN_NBYTES = 8

@@ -22,14 +22,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
+from ringtree.training.core.plan import FLOAT_NBYTES, TrainingPlan
 from ringtree.training.strategies.strategy import RankCalls, Traffic
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.distributed.device_mesh import DeviceMesh
 
-FLOAT_NBYTES = ELEMENT_NBYTES["float32"]
 LOSS = "maxima, sums and picks of the scores"
 TIMES = 2
 """The activations that are added up for it: the embedding's in forward, in backward those before the scores."""
