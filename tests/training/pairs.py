@@ -29,6 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "async sharded": {"dp": 2, "staleness": 0, "server": "sharded"},
     "async peers": {"dp": 2, "staleness": 0, "server": "peers"},
     "micro-batches": {"micro_batches": 2},
+    "recompute": {"recompute": True},
     "kv-heads": {"kv_heads": 2},
     "gated": {"gated": True, "ffn_width": 20},
     "tied": {"tied": True},

@@ -132,6 +132,23 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
         ParallelLayout(dp=2, ep=2, zero=3),
         {"shape": EXPERTS["shape"] | OWN_SHAPE, "settings": BY_SGD},
     ),
+    "dp2 recompute": (ParallelLayout(dp=2, recompute=True, micro_batches=2), {}),
+    "tp2 recompute": (ParallelLayout(tp=2, recompute=True), {}),
+    "sp2 recompute own shape": (ParallelLayout(tp=2, sp=True, recompute=True), OWN),
+    **{f"cp2 {kind} recompute": (ParallelLayout(cp=2, context=kind, recompute=True), LONG) for kind in CONTEXTS},
+    "cp2 ulysses recompute own shape": (ParallelLayout(cp=2, context="ulysses", recompute=True), LONG_OWN),
+    "ep2 recompute": (ParallelLayout(ep=2, recompute=True), EXPERTS),
+    **{f"zero{z} dp2 recompute": (ParallelLayout(dp=2, zero=z, recompute=True), {}) for z in (2, 3)},
+    "zero2 dp2 ep2 recompute": (ParallelLayout(dp=2, ep=2, zero=2, recompute=True), EXPERTS),
+    "pp2 naive recompute": (ParallelLayout(pp=2, schedule="naive", recompute=True), {}),
+    "pp2 gpipe recompute": (ParallelLayout(pp=2, schedule="gpipe", micro_batches=4, recompute=True), {}),
+    "pp2 interleaved recompute": (
+        ParallelLayout(pp=2, schedule="interleaved", micro_batches=4, recompute=True),
+        DEEP,
+    ),
+    "zero3 dp2 pp2 recompute": (ParallelLayout(dp=2, pp=2, zero=3, micro_batches=2, recompute=True), {}),
+    "dp2 sp2 pp2 recompute": (ParallelLayout(dp=2, tp=2, sp=True, pp=2, micro_batches=2, recompute=True), {}),
+    "sharded staleness 0 recompute": (ParallelLayout(dp=2, staleness=0, recompute=True), {}),
     **{f"zero{z} dp2 tied": (ParallelLayout(dp=2, zero=z), TIED) for z in (0, 1, 2, 3)},
     "sp2 tied": (ParallelLayout(tp=2, sp=True), TIED),
     "sharded staleness 0 tied": (ParallelLayout(dp=2, staleness=0), TIED),
@@ -142,7 +159,7 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
 def communication(layout: ParallelLayout) -> tuple[object, ...]:
     """What distinguishes the communication of a layout from that of others, but for the numbers of ranks."""
     axes = [axis for axis in AXES if getattr(layout, axis) > 1]
-    options = (layout.sp, layout.zero, layout.staleness is not None and layout.server)
+    options = (layout.sp, layout.zero, layout.recompute, layout.staleness is not None and layout.server)
     return (*axes, *options, "pp" in axes and layout.schedule, "cp" in axes and layout.context)
 
 
@@ -187,10 +204,15 @@ _PAIRS = {name: {*combinations_with_replacement(features(name), 2)} for name in 
 QUICK = {
     *covering({name: _PAIRS[name] for name, (layout, _) in LAYOUTS.items() if layout.ranks <= 4}),
     "zero2 dp2 sp2 pp2",
-    *(f"cp2 {kind} own shape" for kind in CONTEXTS),
+    "cp2 ring own shape",
     "zero3 dp2 sp2 own shape",
     "zero3 dp2 ep2 own shape",
     "zero3 dp2 tied",
+    "sp2 recompute own shape",
+    "cp2 ring recompute",
+    "cp2 ulysses recompute own shape",
+    "zero2 dp2 ep2 recompute",
+    "zero3 dp2 pp2 recompute",
 }
-"""Layouts of the quick tests: every two features that any of up to four ranks has, one of three axes, and some of other
-shapes."""
+"""Layouts of the quick tests: every two features that any of up to four ranks has, one of three axes, some of other
+shapes, and some whose blocks are computed again."""

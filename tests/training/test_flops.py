@@ -15,6 +15,7 @@ from tests.training.test_sizes import PUBLISHED
 
 NAMES = ["dp2 micro-batches", "pp2 gpipe", "pp2 interleaved", "zero3 dp2", "cp2 ulysses"]
 NAMES += ["pp2 interleaved own shape", "cp2 ulysses own shape", "zero0 dp2 tied"]
+NAMES += ["dp2 recompute", "cp2 ulysses recompute own shape", "pp2 naive recompute"]
 
 
 def _counted(its: TrainingPlan) -> tuple[int, int]:

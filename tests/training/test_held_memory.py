@@ -72,6 +72,14 @@ def test_what_zero_gathers_makes_up_the_peak(worlds: Worlds, zero: int, pp: int)
     assert max(worlds(layout.ranks).run(_peak, its)) == pytest.approx(needed_nbytes, rel=0.08)
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_is_saved_makes_up_the_peak(recompute: bool) -> None:
+    """Of one rank, that of a block that is computed again, too: a third of the peak."""
+    shape = Shape(width=64, layers=8, heads=4, context=64)
+    its = TrainingPlan(ParallelLayout(recompute=recompute), shape, TrainingSettings(batch=16))
+    assert _peak(its) == pytest.approx(most_held(its).in_all + most_saved_nbytes(its), rel=0.08)
+
+
 def test_without_divided_parameters_nothing_is_gathered() -> None:
     assert all(most_gathered_nbytes(TrainingPlan(ParallelLayout(dp=2, zero=zero))) == 0 for zero in (0, 1))
 

@@ -27,6 +27,7 @@ LAYOUTS = st.builds(
     schedule=st.sampled_from(SCHEDULES),
     micro_batches=st.sampled_from([1, 2, 3, 4]),
     context=st.sampled_from(CONTEXTS),
+    recompute=st.booleans(),
     staleness=st.sampled_from([None, None, None, 0]),
     server=st.sampled_from(SERVERS),
 )

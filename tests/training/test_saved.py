@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
-from ringtree.training.core.saved import block_nbytes, most_saved_nbytes
+from ringtree.training.core.saved import again_nbytes, block_nbytes, kept_nbytes, most_saved_nbytes
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import plan
 
 NAMES = ["dp2", "tp2", "sp2", "cp2 ring", "cp2 ulysses", "dp2 micro-batches", "tp2 micro-batches"]
 NAMES += ["tp2 own shape", "cp2 ring own shape", "cp2 ulysses own shape", "zero0 dp2 tied"]
+RECOMPUTED = ["tp2 recompute", "sp2 recompute own shape", "cp2 ring recompute", "cp2 ulysses recompute own shape"]
+RECOMPUTED += ["pp2 naive recompute", "pp2 gpipe recompute", "pp2 interleaved recompute"]
 PIPELINES = ["pp2 naive", "pp2 gpipe", "pp2 1f1b", "pp2 interleaved"]
 
 
@@ -71,11 +73,22 @@ def _kept(its: TrainingPlan) -> int:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", NAMES + PIPELINES)
+@pytest.mark.parametrize("name", NAMES + PIPELINES + RECOMPUTED)
 def test_they_are_what_torch_keeps(worlds: Worlds, name: str) -> None:
     its = plan(name)
-    kept = max(worlds(its.layout.ranks).run(_kept, its))
-    assert most_saved_nbytes(its) == pytest.approx(kept, rel=0.025)  # the text's own bytes, and norms of a few
+    kept, found = max(worlds(its.layout.ranks).run(_kept, its)), [kept_nbytes(its, at) for at in range(its.layout.pp)]
+    assert max(found) == pytest.approx(kept, rel=0.025)  # the text's own bytes, and norms of a few
+    assert its.layout.recompute or max(found) == most_saved_nbytes(its)
+
+
+@pytest.mark.parametrize("name", RECOMPUTED)
+def test_a_block_that_is_computed_again_has_what_it_had_without(name: str) -> None:
+    """Of a long pipeline's first stage, say: of each of its blocks the input, and of one of them all."""
+    its = plan(name)
+    once = replace(its, layout=replace(its.layout, recompute=False))
+    assert all(again_nbytes(once, at) == 0 for at in range(its.layout.pp))
+    assert block_nbytes(its) - block_nbytes(its) // 8 <= again_nbytes(replace(its, layout=replace(its.layout, pp=2)), 0)
+    assert most_saved_nbytes(its) < most_saved_nbytes(once)
 
 
 def test_a_block_keeps_sixteen_vectors_of_a_token() -> None:

@@ -103,6 +103,18 @@ def test_layers_wait_for_the_calls_between_them() -> None:
         assert step.serial_s == pytest.approx(12 + sum(along_s.values()))
 
 
+def test_blocks_that_are_computed_again_stretch_the_backward_pass() -> None:
+    """Four passes of their products in place of three, of which the model's count once; gradients pass beside three."""
+    once, _ = _whole(ParallelLayout(dp=2))
+    again, along_s = _whole(ParallelLayout(dp=2, recompute=True))
+    at_one_rate = WholeStep(again.plan, again.times, once.flops_a_s)
+    assert 4 / 3 - 0.05 < at_one_rate.computing_s / once.computing_s < 4 / 3  # the scores' are three
+    assert at_one_rate.model_flops_a_s < once.model_flops_a_s
+    hurried = WholeStep(again.plan, again.times, again.flops_a_s * 1e6)
+    assert hurried.serial_s - hurried.overlapped_s == pytest.approx(hurried.computing_s * 3 / 4, rel=0.01)
+    assert along_s["data"] > hurried.computing_s
+
+
 def test_a_pipeline_waits_for_its_stages_and_their_calls() -> None:
     step, along_s = _whole(ParallelLayout(pp=4, tp=2, micro_batches=6))
     assert step.overlapped_s == pytest.approx((12 + along_s["tp"]) * 1.5 + along_s["pp"])

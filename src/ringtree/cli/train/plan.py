@@ -66,6 +66,8 @@ def _head(plan: TrainingPlan) -> Iterator[str]:
     yield f"divided by {', '.join(used)}" if used else "not divided"
     yield f"{model_words(plan)}{f', {plan.dtype}' if plan.dtype != 'float32' else ''}"
     yield f"a step reads {units.count(settings.batch, 'sequence')} of {shape.context} bytes{_rows(plan)}"
+    if layout.recompute:
+        yield "recompute: each block keeps its input alone, and is computed again in the backward pass"
 
 
 def _rows(plan: TrainingPlan) -> str:

@@ -160,7 +160,7 @@ class MixtureOfExperts(nn.Module):
         self.experts = Experts(shape)
         self.dispatch: Dispatch = at_home
         none = torch.zeros(shape.experts, dtype=torch.int64)
-        self.load = Load(none, none, torch.zeros(()), 0)
+        self.load = self._latest = Load(none, none, torch.zeros(()), 0)
 
     def forward(self, x: Tensor) -> Tensor:
         """The experts' results, weighted by the router and in the shape of `x`, [..., width]."""
@@ -170,9 +170,13 @@ class MixtureOfExperts(nn.Module):
         made = self.dispatch(tokens[token], kept, self.experts)
         out = torch.zeros_like(tokens).index_add(0, token, made * gate[:, None])
         uneven = imbalance(likelihoods, chosen)
-        self.load += Load(chosen, kept, uneven.detach(), 1)
+        self._latest = Load(chosen, kept, uneven.detach(), 1)
         beside: Tensor = WithLoss.apply(out.view_as(x), self.shape.balance * uneven)
         return beside
+
+    def count(self) -> None:
+        """Adds the latest forward pass to the load: the caller leaves out one that the backward pass makes again."""
+        self.load += self._latest
 
 
 def layers(model: nn.Module) -> list[MixtureOfExperts]:

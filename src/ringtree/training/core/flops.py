@@ -2,7 +2,8 @@
 
 A product of a matrix and a vector takes two operations an element, and the backward pass makes two products for each of
 the forward pass. Attention counts every pair of positions, also those that the causal mask hides. Published rates of
-training are of the same count (Narayanan et al., SC 2021, section 5.1), here without activations computed again.
+training are of the same count (Narayanan et al., SC 2021, section 5.1). Blocks that are computed again take a forward
+pass more, which is no work of the model.
 """
 
 from __future__ import annotations
@@ -32,14 +33,26 @@ def model_flops(plan: TrainingPlan) -> int:
 def flops(plan: TrainingPlan, position: int) -> int:
     """The floating-point operations in a step of a rank at a position of "pp", where tokens choose experts evenly and
     none is dropped."""
+    blocks, scores = _forward_flops(plan, position)
+    return (PASSES + plan.layout.forwards - 1) * blocks + PASSES * scores
+
+
+def forward_share(plan: TrainingPlan) -> float:
+    """The share of a step's operations that its forward passes have, of the rank that has the most."""
+    most = max(range(plan.layout.pp), key=lambda position: flops(plan, position))
+    return sum(_forward_flops(plan, most)) / flops(plan, most)
+
+
+def _forward_flops(plan: TrainingPlan, position: int) -> tuple[int, int]:
+    """The operations of a step's forward passes in the blocks of such a rank, and in its scores."""
     shape, layout = plan.shape, plan.layout
     tokens = layout.micro_batches * plan.rows * plan.positions
-    weights = 0
+    weights = {True: 0, False: 0}
     for name, size in shapes_at(plan, position):
         each, shares = (size[1:], shape.top_k) if EXPERTS in name else (size, 1)
         if len(each) == 2 and not name.startswith("embedding."):  # embeddings are looked up
-            weights += shares * prod(each)
+            weights[name.startswith("blocks.")] += shares * prod(each)
     if shape.tied and position == layout.pp - 1:
-        weights += shape.vocabulary // layout.tp * shape.width  # the scores' product, by the embedding's matrix
-    scores = 2 * layer_count(plan, position) * shape.context * (shape.width // layout.tp)
-    return PASSES * 2 * tokens * (weights + scores)
+        weights[False] += shape.vocabulary // layout.tp * shape.width  # by the embedding's matrix
+    pairs = 2 * layer_count(plan, position) * shape.context * (shape.width // layout.tp)
+    return 2 * tokens * (weights[True] + pairs), 2 * tokens * weights[False]

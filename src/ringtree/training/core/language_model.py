@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention, silu
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from ringtree.training.core.experts import MixtureOfExperts
 from ringtree.training.core.plan import Shape
@@ -73,16 +74,30 @@ class GatedDense(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention, then dense layers, each behind a LayerNorm and with a residual connection."""
+    """Attention, then dense layers, each behind a LayerNorm and with a residual connection. `recompute`: it keeps its
+    input alone, and its forward pass is made again in the backward pass, to the end (Chen et al.: Training deep nets
+    with sublinear memory cost, 2016)."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, recompute: bool = False) -> None:
         super().__init__()
+        self.recompute = recompute
         self.before_attention, self.before_dense = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.attention = Attention(shape)
         self.dense = MixtureOfExperts(shape) if shape.experts else (GatedDense if shape.gated else Dense)(shape)
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output, [rows, positions, width], of `x` in the same shape."""
+        if self.recompute:
+            # Where torch may stop early, the calls of a second pass are those before the last tensor that it has saved.
+            with set_checkpoint_early_stop(False):
+                x = checkpoint(self._through, x, use_reentrant=False, preserve_rng_state=False)
+        else:
+            x = self._through(x)
+        if isinstance(self.dense, MixtureOfExperts):
+            self.dense.count()
+        return x
+
+    def _through(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.before_attention(x))
         return x + self.dense(self.before_dense(x))
 
@@ -105,12 +120,12 @@ class Embedding(nn.Module):
 
 class LanguageModel(nn.Module):
     """Bytes [rows, positions] to scores of the next [rows, positions, vocabulary]. A part of the layers may be absent:
-    what is there is passed through."""
+    what is there is passed through. `recompute`: each block's."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, recompute: bool = False) -> None:
         super().__init__()
         self.embedding: nn.Module | None = Embedding(shape)
-        self.blocks = nn.ModuleDict({str(k): TransformerBlock(shape) for k in range(shape.layers)})
+        self.blocks = nn.ModuleDict({str(k): TransformerBlock(shape, recompute) for k in range(shape.layers)})
         self.norm: nn.Module | None = nn.LayerNorm(shape.width)
         self.scores: nn.Module | None = nn.Linear(shape.width, shape.vocabulary)
         if shape.tied:  # as small numbers as the scores need: an embedding's own are of a deviation of 1
@@ -131,7 +146,7 @@ def loss_of(scores: Tensor, wanted: Tensor) -> Tensor:
     return loss.to_local() if isinstance(loss, DTensor) else loss
 
 
-def language_model(shape: Shape, seed: int) -> LanguageModel:
+def language_model(shape: Shape, seed: int, recompute: bool = False) -> LanguageModel:
     """The model of a seed, the same on every rank."""
     torch.manual_seed(seed)
-    return LanguageModel(shape)
+    return LanguageModel(shape, recompute)

@@ -27,7 +27,8 @@ class ParallelLayout:
 
     `sp`: sequence parallel, within the tensor parallel groups. `zero`: what the data parallel ranks divide among them:
     0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too. `context`: how attention sees all of a
-    sequence. `staleness`: None is synchronous; else asynchronous, each worker at most this many steps ahead of
+    sequence. `recompute`: a block keeps its input alone, and its forward pass is made again in the backward pass.
+    `staleness`: None is synchronous; else asynchronous, each worker at most this many steps ahead of
     the slowest (inf: without a bound), weights kept by `server`.
     """
 
@@ -41,6 +42,7 @@ class ParallelLayout:
     schedule: str = "1f1b"
     micro_batches: int = 1
     context: str = "ring"
+    recompute: bool = False
     staleness: float | None = None
     server: str = "sharded"
 
@@ -62,6 +64,11 @@ class ParallelLayout:
     def ranks(self) -> int:
         """Ranks in all: the product of all axes."""
         return prod(getattr(self, axis) for axis in AXES)
+
+    @property
+    def forwards(self) -> int:
+        """Forward passes of a micro-batch through a block: one, or with `recompute` another in the backward pass."""
+        return 2 if self.recompute else 1
 
     def size(self, name: str) -> int:
         """The number of ranks in a group along an axis, or along those that a name of JOINED has."""

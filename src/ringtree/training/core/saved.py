@@ -1,10 +1,13 @@
-"""Bytes of activations that the forward pass saves for the backward pass, where none is computed again. Needs no torch.
+"""Bytes of activations that the forward pass saves for the backward pass. Needs no torch.
 
 They are those that torch's autograd keeps of this model, with attention that keeps no matrix of scores: 16 vectors of
 the width for a token in a block, where Korthikanti et al. (MLSys 2023, section 4) have 17 and the masks of dropout. Of
 the 16 are 2 keys and values, of fewer heads fewer elements, and 8 those between the dense layers: in and out of the
 GELU. Gated layers keep four vectors of the width between them: into and out of the SiLU, what that is multiplied with,
 and the product.
+
+Blocks that are computed again keep their inputs alone, a vector of a token each; in the backward pass one block at a
+time has all that it needs.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from itertools import accumulate
 
 from ringtree.training.core.placement import layers
 from ringtree.training.core.plan import FLOAT_NBYTES, TrainingPlan
+from ringtree.training.core.sizes import micro_batch_nbytes
 from ringtree.training.strategies.layers.pipeline_order import first_passes, order
 
 DENSE_VECTORS, GATED_VECTORS = 2, 4
@@ -22,19 +26,18 @@ TOKEN_NBYTES = 8
 
 
 def most_saved_nbytes(plan: TrainingPlan) -> int:
-    """The saved bytes of the rank that has the most, when it has most. ValueError for experts, whose tokens their
-    router chooses, and for asynchronous training."""
+    """The saved bytes of the rank that has the most, when it has most; with those of a block that is computed again.
+    ValueError for experts, whose tokens their router chooses, and for asynchronous training."""
     if plan.shape.experts or plan.layout.staleness is not None:
         raise ValueError("activations are predicted of synchronous training without experts")
-    return max(_saved_nbytes(plan, position) for position in range(plan.layout.pp))
+    return max(kept_nbytes(plan, at) + again_nbytes(plan, at) for at in range(plan.layout.pp))
 
 
-def _saved_nbytes(plan: TrainingPlan, position: int) -> int:
-    """The most that a rank at a position of "pp" has saved at once, by the order of its passes."""
+def kept_nbytes(plan: TrainingPlan, position: int) -> int:
+    """The most that a rank at a position of "pp" keeps of forward passes at once, by the order of its passes."""
     layout = plan.layout
-    chunks = [len(part) * block_nbytes(plan) for part in layers(plan, position)]
-    if position == layout.pp - 1:
-        chunks[-1] += _scores_nbytes(plan)
+    chunks = [len(part) * _kept_nbytes(plan) for part in layers(plan, position)]
+    chunks[-1] += _scores_nbytes(plan, position)
     if layout.pp == 1:
         return sum(chunks)
     if len(chunks) == 1:  # no backward pass saves anything, and each forward pass behind them follows one
@@ -43,10 +46,23 @@ def _saved_nbytes(plan: TrainingPlan, position: int) -> int:
     return max(accumulate((-1 if one.backward else 1) * chunks[one.stage // layout.pp] for one in passes))
 
 
+def again_nbytes(plan: TrainingPlan, position: int) -> int:
+    """The bytes on top while a block of such a rank is computed again, behind whose last one the scores' are used
+    up."""
+    return max(0, block_nbytes(plan) - _kept_nbytes(plan) - _scores_nbytes(plan, position))
+
+
+def _kept_nbytes(plan: TrainingPlan) -> int:
+    """The bytes of a micro-batch that a block keeps from its forward to its backward pass."""
+    if not plan.layout.recompute:
+        return block_nbytes(plan)
+    return micro_batch_nbytes(plan) // _lengthwise(plan)
+
+
 def block_nbytes(plan: TrainingPlan) -> int:
-    """The saved bytes of a micro-batch in one block."""
+    """The bytes of a micro-batch that the backward pass of one block needs."""
     layout, shape, tokens = plan.layout, plan.shape, plan.rows * plan.positions
-    lengthwise = layout.tp if layout.sp else 1  # sequence parallel ranks divide positions between the divided layers
+    lengthwise = _lengthwise(plan)
     attention = (3 if layout.cp > 1 and layout.context == "ulysses" else 2) * shape.width + 2 * shape.key_value_width
     dense = (GATED_VECTORS if shape.gated else DENSE_VECTORS) * shape.feed_forward_width
     whole = 2 * tokens + 2 * tokens // lengthwise
@@ -55,8 +71,17 @@ def block_nbytes(plan: TrainingPlan) -> int:
     return plan.element_nbytes * elements + FLOAT_NBYTES * statistics
 
 
-def _scores_nbytes(plan: TrainingPlan) -> int:
-    """The saved bytes of a micro-batch behind the last block: the norm, the scores, the wanted bytes of the text."""
+def _scores_nbytes(plan: TrainingPlan, position: int) -> int:
+    """The saved bytes of a micro-batch behind the last block, where that is: the norm, the scores, the wanted bytes of
+    the text."""
+    if position < plan.layout.pp - 1:
+        return 0
     shape, tokens = plan.shape, plan.rows * plan.positions
-    elements = 2 * shape.width + shape.vocabulary // plan.layout.tp
-    return tokens * (plan.element_nbytes * elements + 2 * FLOAT_NBYTES + TOKEN_NBYTES)
+    elements = shape.width + shape.vocabulary // plan.layout.tp
+    normed_nbytes = plan.element_nbytes * shape.width + 2 * FLOAT_NBYTES  # and its statistics
+    return tokens * (plan.element_nbytes * elements + TOKEN_NBYTES) + tokens // _lengthwise(plan) * normed_nbytes
+
+
+def _lengthwise(plan: TrainingPlan) -> int:
+    """The sequence parallel ranks, which divide positions between the divided layers."""
+    return plan.layout.tp if plan.layout.sp else 1

@@ -31,7 +31,7 @@ class Trainer:
             raise ValueError(f"the layout is for {plan.layout.ranks} ranks, and there are {ranks}")
         self.mesh = TrainingMesh(plan.layout) if ranks > 1 else None
         self.at = plan.layout.coordinates(dist.get_rank() if ranks > 1 else 0)
-        self.model: nn.Module = language_model(plan.shape, plan.settings.seed)
+        self.model: nn.Module = language_model(plan.shape, plan.settings.seed, plan.layout.recompute)
         if plan.settings.slow_rank == (dist.get_rank() if ranks > 1 else 0):
             slow_down(self.model, plan.settings.slow_factor)
         self._used = used = [strategy for strategy in STRATEGIES if strategy.used(plan)]

@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 
-from ringtree.training.core.flops import PASSES, model_flops, most_flops
+from ringtree.training.core.flops import forward_share, model_flops, most_flops
 from ringtree.training.core.layout import JOINED
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.predict.step_times import StepTimes
@@ -45,7 +45,7 @@ class WholeStep:
     @property
     def overlapped_s(self) -> float:
         """The time of a step in which the calls of data parallel ranks pass beside computing, as far as it lasts."""
-        backward_s = self.computing_s * (PASSES - 1) / PASSES
+        backward_s = self.computing_s * (1 - forward_share(self.plan))
         layout, sums_s = self.plan.layout, self._calls_s(*JOINED, of=SUMS)
         if layout.zero < 2:
             return self.serial_s - min(sums_s, backward_s / layout.micro_batches)

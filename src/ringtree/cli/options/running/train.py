@@ -74,6 +74,7 @@ LAYOUT = (
     Option("schedule", str, "NAME", "schedule of the pipeline: naive, gpipe, 1f1b (default) or interleaved"),
     Option("micro-batches", int, "N", "micro-batches of a rank's rows (default 1; with --pp at least so many)"),
     Option("context", str, "NAME", "attention over --cp: ring (default) or ulysses (by all-to-all)"),
+    Option("recompute", None, "", "activation recomputation: blocks keep their inputs alone, and run forward twice"),
     Option("async-staleness", staleness, "K",
         "asynchronous training: most steps that a worker may be ahead of the slowest, or inf", "staleness"),
     Option("server", str, "NAME", "server of asynchronous training: central, sharded over ranks (default) or peers"),
@@ -109,6 +110,8 @@ SHAPE = (
 )
 EXPERTS = 8
 """The number of experts with --ep alone: the same model for 2, 4 and 8 ranks."""
+EITHER_WAY = ("recompute",)
+"""Switches that a comparison sets by itself, so that "off" is another thing than nothing."""
 GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the model", SHAPE))
 NEEDS = {
     "schedule": (("pp",), "it sets the order of a pipeline"),
@@ -132,7 +135,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for title, options in GROUPS:
         group = parser.add_argument_group(title)
         for option in options:
-            if option.kind is None:
+            if option.name in EITHER_WAY:
+                act = argparse.BooleanOptionalAction
+                group.add_argument(f"--{option.name}", action=act, default=None, help=option.help)
+            elif option.kind is None:
                 group.add_argument(f"--{option.name}", action="store_true", default=None, help=option.help)
             else:
                 group.add_argument(f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help)

@@ -10,11 +10,12 @@ Only attention looks beyond a position. It comes to see the whole sequence
   that n divides. Of fewer heads, keys and values go by an all_to_all of their own.
 
 Every rank's loss is the mean over its own positions, and gradients are averaged over all of "data", as those of
-different rows are.
+different rows are. Blocks that are computed again do in the backward pass all that they did in forward, once more.
 
 Bytes a rank receives in a step, over n ranks, L layers and queries of A bytes in each (all rows x positions x width):
 ring 6(n-1)/n L A, of which 4 in backward; ulysses 8(n-1)/n^2 L A. Where keys have g of the h heads of queries: ring
-6(n-1)/n g/h L A; ulysses (4 + 4 g/h)(n-1)/n^2 L A.
+6(n-1)/n g/h L A; ulysses (4 + 4 g/h)(n-1)/n^2 L A. Of blocks that are computed again 8 in place of 6, and ulysses one
+and a half times as much.
 """
 
 from __future__ import annotations
@@ -77,14 +78,19 @@ def check(plan: TrainingPlan) -> None:
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Messages of keys and values (ring), or all_to_all of queries, keys, values and results (Ulysses)."""
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
-    keys_nbytes = _keys(plan, queries_nbytes)
+    keys_nbytes, passes = _keys(plan, queries_nbytes), _passes(plan)
     if is_ring(plan):
-        yield Traffic(KEYS_AND_VALUES, "send", "cp", n, 2 * 2 * (n - 1) * keys_nbytes)
+        yield Traffic(KEYS_AND_VALUES, "send", "cp", n, passes * 2 * (n - 1) * keys_nbytes)
         yield Traffic(THEIR_GRADIENTS, "send", "cp", n, 2 * (n - 1) * keys_nbytes)
         return
     for what, nbytes in _to_heads(plan, queries_nbytes):
-        yield Traffic(what, "all_to_all", "cp", n, 2 * nbytes // n)
-    yield Traffic(TO_POSITIONS, "all_to_all", "cp", n, 2 * queries_nbytes // n)
+        yield Traffic(what, "all_to_all", "cp", n, passes * nbytes // n)
+    yield Traffic(TO_POSITIONS, "all_to_all", "cp", n, passes * queries_nbytes // n)
+
+
+def _passes(plan: TrainingPlan) -> int:
+    """The passes through a block: its forward passes, and backward."""
+    return plan.layout.forwards + 1
 
 
 def _keys(plan: TrainingPlan, queries: int) -> int:
@@ -105,14 +111,15 @@ def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
     has its tensor parallel share of the heads."""
     layout = plan.layout
     each, queries = layer_count(plan, position) * layout.micro_batches, micro_batch_nbytes(plan) // layout.tp
+    passes = _passes(plan)
     if is_ring(plan):
         times = each * (layout.cp - 1)
-        yield RankCalls(KEYS_AND_VALUES, "send", "cp", 2 * times, 2 * _keys(plan, queries))
+        yield RankCalls(KEYS_AND_VALUES, "send", "cp", passes * times, 2 * _keys(plan, queries))
         yield RankCalls(THEIR_GRADIENTS, "send", "cp", times, 2 * _keys(plan, queries))
         return
     for what, nbytes in _to_heads(plan, queries):
-        yield RankCalls(what, "all_to_all", "cp", 2 * each, nbytes)
-    yield RankCalls(TO_POSITIONS, "all_to_all", "cp", 2 * each, queries)
+        yield RankCalls(what, "all_to_all", "cp", passes * each, nbytes)
+    yield RankCalls(TO_POSITIONS, "all_to_all", "cp", passes * each, queries)
 
 
 STRATEGY = Strategy(

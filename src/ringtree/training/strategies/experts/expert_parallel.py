@@ -2,11 +2,13 @@
 
 - In place of a block's dense layers, ranks of "ep" exchange the number of tokens for each expert (one all_to_all),
   send the tokens (an all_to_all of uneven parts: dispatch), and receive the experts' results (combine).
-- In backward, gradients pass the same two exchanges. An expert's gradient then contains the contributions of all of
-  "ep", and is averaged over "expert_data" (dp x cp) only; other gradients are averaged over all of "data".
+- In backward, gradients pass the same two exchanges; of blocks that are computed again, once counts and tokens have
+  passed all three a second time. An expert's gradient then contains the contributions of all of "ep", and is averaged
+  over "expert_data" (dp x cp) only; other gradients are averaged over all of "data".
 
 Bytes that a step sends, over n ranks of "ep", in each layer: 8 experts (n-1) for the counts, and for each token that
-goes to an expert of another rank 4 x 4 width: two directions, forward and backward. How many do depends on the text; a
+goes to an expert of another rank 4 x 4 width: two directions, forward and backward; where blocks are computed again, 16
+experts (n-1) and 6 x 4 width. How many do depends on the text; a
 rank's T tokens are sent at most min(T min(top_k, other experts), other experts x capacity) times.
 """
 
@@ -52,8 +54,14 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Token counts for every expert, and an upper bound of the tokens sent to experts and back."""
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
-    yield Traffic(COUNTS, "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
-    yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * _most_nbytes(plan), at_most=True)
+    counts_nbytes = layout.forwards * (n - 1) * COUNT_NBYTES * shape.experts
+    yield Traffic(COUNTS, "all_to_all_v", "ep", n, times * counts_nbytes)
+    yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * exchanges(plan) * _most_nbytes(plan), at_most=True)
+
+
+def exchanges(plan: TrainingPlan) -> int:
+    """The number of times that a layer sends tokens, or their gradients: to experts and back, in each pass."""
+    return 2 * (plan.layout.forwards + 1)
 
 
 def _most_nbytes(plan: TrainingPlan) -> int:
@@ -65,10 +73,12 @@ def _most_nbytes(plan: TrainingPlan) -> int:
 
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
-    """An exchange of counts and four of tokens for each of the rank's layers and each micro-batch."""
+    """The exchanges of counts and of tokens for each of the rank's layers and each micro-batch."""
     n, each = plan.layout.ep, layer_count(plan, position) * plan.layout.micro_batches
-    yield RankCalls(COUNTS, "all_to_all_v", "ep", each, (n - 1) * COUNT_NBYTES * plan.shape.experts // n)
-    yield RankCalls(TOKENS, "all_to_all_v", "ep", 4 * each, _most_nbytes(plan))
+    yield RankCalls(
+        COUNTS, "all_to_all_v", "ep", plan.layout.forwards * each, (n - 1) * COUNT_NBYTES * plan.shape.experts // n
+    )
+    yield RankCalls(TOKENS, "all_to_all_v", "ep", exchanges(plan) * each, _most_nbytes(plan))
 
 
 _apply, _counted = by_name("experts.token_exchange", "apply"), by_name("experts.token_exchange", "counted")

@@ -11,7 +11,7 @@ from ringtree.training.core.experts import Experts, layers
 from ringtree.training.core.mesh import TrainingMesh
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.all_to_all import all_to_all
-from ringtree.training.strategies.experts.expert_parallel import TOKENS
+from ringtree.training.strategies.experts.expert_parallel import TOKENS, exchanges
 
 
 class TokenExchange:
@@ -64,4 +64,4 @@ def counted(model: nn.Module, plan: TrainingPlan, rank: int) -> dict[str, int]:
     mine = plan.shape.experts // plan.layout.ep
     kept = [layer.load.kept for layer in layers(model)]
     sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)
-    return {TOKENS: 4 * sent * plan.element_nbytes * plan.shape.width}
+    return {TOKENS: exchanges(plan) * sent * plan.element_nbytes * plan.shape.width}

@@ -10,7 +10,8 @@ positions, where without it every rank has all.
   adds up those of each norm's vectors.
 
 Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width), L layers, and
-norms of N bytes: (8 L + 4) (n-1)/n A, which is tensor parallelism's; 2(n-1)/n N; (n-1)/n of the positions' own vectors
+norms of N bytes: (8 L + 4) (n-1)/n A, as much as tensor parallelism, and 12 L in place of 8 L of blocks that are
+computed again; 2(n-1)/n N; (n-1)/n of the positions' own vectors
 for each micro-batch; and the loss's.
 """
 
@@ -26,7 +27,7 @@ from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes,
 from ringtree.training.strategies.data.zero2 import reductions
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
 from ringtree.training.strategies.tensor import vocabulary
-from ringtree.training.strategies.tensor.tensor_parallel import ACTIVATIONS, cut
+from ringtree.training.strategies.tensor.tensor_parallel import ACTIVATIONS, cut, in_a_block
 
 if TYPE_CHECKING:
     from torch import nn
@@ -86,7 +87,7 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """all_gather before and reduce_scatter after each divided pair of layers, forward and backward, and one of each for
     embedding and scores."""
     layout = plan.layout
-    nbytes = (4 * plan.shape.layers + vocabulary.TIMES) * activations_nbytes(plan)
+    nbytes = (in_a_block(plan) * plan.shape.layers + vocabulary.TIMES) * activations_nbytes(plan)
     yield Traffic(ACTIVATIONS, "all_gather", "tp", layout.tp, nbytes)
     yield Traffic(ACTIVATIONS, "reduce_scatter", "tp", layout.tp, nbytes)
     passes = layout.pieces * layout.cp * layout.micro_batches
@@ -107,10 +108,11 @@ def _places_nbytes(plan: TrainingPlan) -> int:
 
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
-    """Four all_gathers and reduce_scatters for each of the rank's layers and each micro-batch, and one of each for
-    embedding and scores on the ranks that have them; an all_reduce for each norm's vector; and the loss's."""
+    """The all_gathers and reduce_scatters of activations of each of the rank's layers and each micro-batch, one of each
+    for embedding and scores on the ranks that have them; an all_reduce for each norm's vector; and the loss's."""
     layout, nbytes = plan.layout, micro_batch_nbytes(plan)
-    times = (4 * layer_count(plan, position) + vocabulary.ends(plan, position)) * layout.micro_batches
+    blocks = in_a_block(plan) * layer_count(plan, position)
+    times = (blocks + vocabulary.ends(plan, position)) * layout.micro_batches
     yield RankCalls(ACTIVATIONS, "all_gather", "tp", times, nbytes)
     yield RankCalls(ACTIVATIONS, "reduce_scatter", "tp", times, nbytes)
     if position == 0:

@@ -5,10 +5,11 @@ see the same rows.
   the two dense layers, the first is cut by columns, the second by rows; of gated ones, the first two by columns. Norms
   and the vectors of positions are whole on every rank: nothing is sent for them. Of the vocabulary: vocabulary.py.
 - In forward, an all_reduce adds up the parts of attention's result, another those of the dense layers'. In backward, an
-  all_reduce each adds up the gradients of what went in: of queries, keys and values together.
+  all_reduce each adds up the gradients of what went in: of queries, keys and values together. A block that is computed
+  again has its two of forward again.
 
 Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width) and L layers:
-4 L 2(n-1)/n A; and those of the vocabulary.
+4 L 2(n-1)/n A, of blocks that are computed again 6 L 2(n-1)/n A; and those of the vocabulary.
 """
 
 from __future__ import annotations
@@ -93,16 +94,22 @@ def cut(between: Placement, gated: bool) -> dict[str, ParallelStyle]:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
-    """Four all_reduces of activations a layer, two forward, two backward; and the vocabulary's."""
-    nbytes = (4 * plan.shape.layers + vocabulary.TIMES) * activations_nbytes(plan)
+    """Two all_reduces of activations a layer in each forward pass, two in backward; and the vocabulary's."""
+    nbytes = (in_a_block(plan) * plan.shape.layers + vocabulary.TIMES) * activations_nbytes(plan)
     yield Traffic(ACTIVATIONS, "all_reduce", "tp", plan.layout.tp, nbytes)
     yield vocabulary.loss_traffic(plan)
 
 
+def in_a_block(plan: TrainingPlan) -> int:
+    """The number of times that a block's activations, or their gradients, are added up."""
+    return 2 * plan.layout.forwards + 2
+
+
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
-    """Four all_reduces for each of the rank's layers and each micro-batch, and one for each of embedding and scores;
-    and the loss's."""
-    times = (4 * layer_count(plan, position) + vocabulary.ends(plan, position)) * plan.layout.micro_batches
+    """The all_reduces of activations of each of the rank's layers and each micro-batch, one for each of embedding and
+    scores, and the loss's."""
+    blocks = in_a_block(plan) * layer_count(plan, position)
+    times = (blocks + vocabulary.ends(plan, position)) * plan.layout.micro_batches
     yield RankCalls(ACTIVATIONS, "all_reduce", "tp", times, micro_batch_nbytes(plan))
     yield from vocabulary.loss_calls(plan, position)
 
