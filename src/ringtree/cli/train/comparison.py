@@ -47,7 +47,11 @@ BEHIND = (
     "ranks is in it; in training, much of the gradients' time is that of the backward pass, which goes on meanwhile",
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
     "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps",
-    "activations: what forward passes save on top, where none is computed again; smaller micro-batches save less",
+    "activations: what forward passes save on top; smaller micro-batches save less",
+)
+RECOMPUTED = (
+    "recompute: each block keeps its input alone, and is computed again in the backward pass; activations have those",
+    "of one block; --no-recompute leaves it out, --recompute has it everywhere",
 )
 GATHERED = (
     "gathered: within a step on top, with ZeRO 2 all parameters, with 3 two blocks and the part outside, and a block's",
@@ -75,7 +79,8 @@ def predicted(args: argparse.Namespace, plan_of: PlanOf) -> PredictedLayouts:
     ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
     memory_nbytes, flops_a_s = _memory_nbytes(args, cluster), _flops_a_s(args)
     among = allowed(args, plan_of)
-    plans = [plan for its in among.plans for plan in _fitting(its, memory_nbytes)]
+    may_recompute = args.recompute is None and flops_a_s is not None
+    plans = [plan for its in among.plans for plan in _fitting(its, memory_nbytes, may_recompute)]
     found = list(compared(terminal.counted("layouts", plans), cluster))
     layouts = PredictedLayouts(cluster, found, among, memory_nbytes, flops_a_s)
     best = dict[tuple[int, ...], PricedLayout]()
@@ -108,13 +113,23 @@ def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
     return min((part.memory_GiB << 30 for part in parts if part), default=None) if all(parts) else None
 
 
-def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None) -> Sequence[TrainingPlan]:
-    """The plans of a layout that fit into the memory, or else the one that needs least: only these are priced."""
-    if not memory_nbytes or len(plans) == 1:
+def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None, may_recompute: bool) -> Sequence[TrainingPlan]:
+    """The plans of a layout that fit into the memory, or else the one that needs least: only these are priced.
+    `may_recompute`: one that does not fit may do so with its blocks computed again."""
+    if not memory_nbytes or (len(plans) == 1 and not may_recompute):
         return plans
-    needed = [PlanMemory(plan).needed_nbytes(saved=True) for plan in plans]
-    fitting = [plan for plan, nbytes in zip(plans, needed, strict=True) if nbytes <= memory_nbytes]
+    fitting, needed = list[TrainingPlan](), [_needed_nbytes(plan) for plan in plans]
+    for plan, nbytes in zip(plans, needed, strict=True):
+        again = replace(plan, layout=replace(plan.layout, recompute=True))
+        if nbytes <= memory_nbytes:
+            fitting.append(plan)
+        elif may_recompute and _needed_nbytes(again) <= memory_nbytes:
+            fitting.append(again)
     return fitting or [plans[needed.index(min(needed))]]
+
+
+def _needed_nbytes(plan: TrainingPlan) -> int:
+    return PlanMemory(plan).needed_nbytes(saved=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +216,8 @@ class PredictedLayouts:
         if self.flops_a_s:
             yield from (line.format(rate=f"{self.flops_a_s / 1e12:g} TFLOP/s") for line in OF_STEPS)
         yield from BEHIND
+        if any(one.plan.layout.recompute for one in self.layouts):
+            yield from RECOMPUTED
         if any(one.memory.gathered_nbytes for one in self.layouts):
             yield from GATHERED
         if refused := self.among.words():
@@ -226,6 +243,8 @@ class PredictedLayouts:
         if self.flops_a_s:
             steps = self._steps(one)
             cells["micro-batches"] = str(layout.micro_batches)
+            if any(other.plan.layout.recompute for other in self.layouts):
+                cells["recompute"] = "yes" if layout.recompute else ""
             cells |= {head: words(steps[key]) if steps else "" for head, (key, words) in STEPS.items()}
         cells |= {"together": "not priced" if one.why else units.duration(all_s), "interval": spread}
         cells |= {axis: units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along}
