@@ -57,10 +57,8 @@ GATHERED = (
     "gathered: within a step on top, with ZeRO 2 all parameters, with 3 two blocks and the part outside, and a block's",
     "gradients; of a pipeline's stage all parameters and all gradients; counted in the share of a GPU's memory",
 )
-UNKNOWN = (
-    "the memory of asynchronous training is not predicted",
-    "activations of experts are not predicted, and micro-batches are the quickest of all, not of those that fit",
-)
+UNKNOWN = "the memory of asynchronous training is not predicted"
+EXPERTS = "experts: tokens choose them evenly, and none is dropped; more choices of one expert save more on its rank"
 OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
@@ -152,7 +150,7 @@ class PredictedLayouts:
 
     def is_known(self, one: PricedLayout) -> bool:
         """Whether it is known what a rank needs, or nothing is compared with it."""
-        return not self.memory_nbytes or one.memory.is_known(saved=bool(self.flops_a_s))
+        return not self.memory_nbytes or one.memory.is_known
 
     def is_too_large(self, one: PricedLayout) -> bool:
         """Whether a rank holds more than a GPU's memory has."""
@@ -216,6 +214,8 @@ class PredictedLayouts:
         if self.flops_a_s:
             yield from (line.format(rate=f"{self.flops_a_s / 1e12:g} TFLOP/s") for line in OF_STEPS)
         yield from BEHIND
+        if shape.experts:
+            yield EXPERTS
         if any(one.plan.layout.recompute for one in self.layouts):
             yield from RECOMPUTED
         if any(one.memory.gathered_nbytes for one in self.layouts):
@@ -223,7 +223,7 @@ class PredictedLayouts:
         if refused := self.among.words():
             yield refused
         if unknown := sum(not self.is_known(one) for one in self.layouts):
-            yield f"{units.count(unknown, 'layout')} not known to fit: {UNKNOWN[bool(self.flops_a_s)]}"
+            yield f"{units.count(unknown, 'layout')} not known to fit: {UNKNOWN}"
         if large := sum(map(self.is_too_large, self.layouts)):
             yield f"{units.count(large, 'layout')} of more than a GPU's memory, at the end of the table"
 
@@ -255,9 +255,7 @@ class PredictedLayouts:
         held, saved = (None if n is None else units.size(n) for n in (one.memory.held_nbytes, one.memory.saved_nbytes))
         of_all = {}
         if self.memory_nbytes:
-            share = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}"
-            if not self.is_known(one):
-                share = f"> {share}" if self.is_too_large(one) else ""
+            share = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}" if self.is_known(one) else ""
             of_all = {f"of {units.size(self.memory_nbytes)}": share}
         memory, activations = {"memory": held or ""}, {"activations": saved or ""}
         if any(other.memory.gathered_nbytes for other in self.layouts):

@@ -6,6 +6,10 @@ the 16 are 2 keys and values, of fewer heads fewer elements, and 8 those between
 GELU. Gated layers keep four vectors of the width between them: into and out of the SiLU, what that is multiplied with,
 and the product.
 
+In place of dense layers a block of experts has, for each choice of a token, those layers' vectors, what goes in, what
+comes out, and that times its gate; and the router's likelihoods, gates and numbers of tokens. Tokens are taken to
+choose experts evenly, and none to be dropped.
+
 Blocks that are computed again keep their inputs alone, a vector of a token each; in the backward pass one block at a
 time has all that it needs.
 """
@@ -15,7 +19,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from ringtree.training.core.placement import layers
-from ringtree.training.core.plan import FLOAT_NBYTES, TrainingPlan
+from ringtree.training.core.plan import FLOAT_NBYTES, Shape, TrainingPlan
 from ringtree.training.core.sizes import micro_batch_nbytes
 from ringtree.training.strategies.layers.pipeline_order import first_passes, order
 
@@ -23,13 +27,15 @@ DENSE_VECTORS, GATED_VECTORS = 2, 4
 """Vectors of a token between the dense layers, without a gate and with one."""
 TOKEN_NBYTES = 8
 """A byte of the text is an int64 to torch."""
+NUMBER_NBYTES = 8
+"""So is the number of a token or an expert."""
 
 
 def most_saved_nbytes(plan: TrainingPlan) -> int:
     """The saved bytes of the rank that has the most, when it has most; with those of a block that is computed again.
-    ValueError for experts, whose tokens their router chooses, and for asynchronous training."""
-    if plan.shape.experts or plan.layout.staleness is not None:
-        raise ValueError("activations are predicted of synchronous training without experts")
+    ValueError for asynchronous training."""
+    if plan.layout.staleness is not None:
+        raise ValueError("activations are predicted of synchronous training")
     return max(kept_nbytes(plan, at) + again_nbytes(plan, at) for at in range(plan.layout.pp))
 
 
@@ -64,11 +70,27 @@ def block_nbytes(plan: TrainingPlan) -> int:
     layout, shape, tokens = plan.layout, plan.shape, plan.rows * plan.positions
     lengthwise = _lengthwise(plan)
     attention = (3 if layout.cp > 1 and layout.context == "ulysses" else 2) * shape.width + 2 * shape.key_value_width
-    dense = (GATED_VECTORS if shape.gated else DENSE_VECTORS) * shape.feed_forward_width
+    dense = 0 if shape.experts else _between(shape)
     whole = 2 * tokens + 2 * tokens // lengthwise
     elements = whole * shape.width + tokens * (attention + dense) // layout.tp
     statistics = 4 * tokens // lengthwise + tokens * shape.heads // layout.tp  # of norms and of attention
-    return plan.element_nbytes * elements + FLOAT_NBYTES * statistics
+    dense_nbytes = plan.element_nbytes * elements + FLOAT_NBYTES * statistics
+    return dense_nbytes + (_experts_nbytes(plan) if shape.experts else 0)
+
+
+def _between(shape: Shape) -> int:
+    """The elements of a token between the dense layers, or between those of an expert."""
+    return (GATED_VECTORS if shape.gated else DENSE_VECTORS) * shape.feed_forward_width
+
+
+def _experts_nbytes(plan: TrainingPlan) -> int:
+    """The bytes of a micro-batch in a layer of experts."""
+    shape, tokens = plan.shape, plan.rows * plan.positions
+    choices = tokens * shape.top_k
+    gates = choices + (choices + tokens if shape.top_k > 1 else 0)  # several add up to 1: before that, and their sum
+    elements = choices * (3 * shape.width + _between(shape)) + tokens * shape.experts + gates
+    orders = 4 if plan.layout.ep > 1 else 2  # of choices by expert, and there and back of those that came from others
+    return plan.element_nbytes * elements + NUMBER_NBYTES * (1 + orders) * choices + FLOAT_NBYTES * shape.experts
 
 
 def _scores_nbytes(plan: TrainingPlan, position: int) -> int:

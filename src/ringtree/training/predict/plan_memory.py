@@ -25,19 +25,18 @@ class PlanMemory:
 
     @cached_property
     def saved_nbytes(self) -> int | None:
-        """The bytes that forward passes save for the backward passes; None where they are not predicted: of experts,
-        and of asynchronous training."""
-        known = self.plan.layout.staleness is None and not self.plan.shape.experts
-        return most_saved_nbytes(self.plan) if known else None
+        """The bytes that forward passes save for the backward passes; None for asynchronous training."""
+        return most_saved_nbytes(self.plan) if self.plan.layout.staleness is None else None
 
     @cached_property
     def gathered_nbytes(self) -> int:
         """The bytes of whole parameters and gradients that ZeRO 2 and 3 hold on top within a step."""
         return most_gathered_nbytes(self.plan)
 
-    def is_known(self, saved: bool) -> bool:
+    @property
+    def is_known(self) -> bool:
         """Whether `needed_nbytes` are all that a rank needs."""
-        return self.held_nbytes is not None and not (saved and self.saved_nbytes is None)
+        return self.held_nbytes is not None
 
     def needed_nbytes(self, saved: bool) -> int:
         """All bytes that are known; `saved`: with those that forward passes save."""
