@@ -87,14 +87,14 @@ def holder(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return own
 
 
-PASSES = 3
-"""The computation of a step, in forward passes: a backward is two."""
+BACKWARD_PASSES = 2
+"""The computation of a backward pass, in forward passes."""
 
 
-def slow_down(model: nn.Module, factor: float) -> None:
+def slow_down(model: nn.Module, factor: float, forwards: int) -> None:
     """Makes a rank slower than the others, to show the waits for it. After each forward it sleeps, for as long as a
-    step that takes `factor` times what this one's computation does would still take. The processor's time counts, so
-    that it is as much slower on a busy machine."""
+    step that takes `factor` times what this one's computation does, of `forwards` and a backward pass, would still
+    take. The processor's time counts, so that it is as much slower on a busy machine."""
     begun_s = 0.0
 
     def begin(*_: Any) -> None:
@@ -102,7 +102,7 @@ def slow_down(model: nn.Module, factor: float) -> None:
         begun_s = time.thread_time()
 
     def end(*_: Any) -> None:
-        time.sleep((factor - 1) * PASSES * (time.thread_time() - begun_s))
+        time.sleep((factor - 1) * (forwards + BACKWARD_PASSES) * (time.thread_time() - begun_s))
 
     model.register_forward_pre_hook(begin)
     model.register_forward_hook(end)

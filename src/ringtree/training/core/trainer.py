@@ -33,7 +33,7 @@ class Trainer:
         self.at = plan.layout.coordinates(dist.get_rank() if ranks > 1 else 0)
         self.model: nn.Module = language_model(plan.shape, plan.settings.seed, plan.layout.recompute)
         if plan.settings.slow_rank == (dist.get_rank() if ranks > 1 else 0):
-            slow_down(self.model, plan.settings.slow_factor)
+            slow_down(self.model, plan.settings.slow_factor, plan.layout.forwards)
         self._used = used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
         for strategy in used:
             if self.mesh is not None:
