@@ -55,10 +55,12 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
     "dp2 sp2 micro-batches": (ParallelLayout(dp=2, tp=2, sp=True, micro_batches=2), {}),
     "dp2 tp4": (ParallelLayout(dp=2, tp=4), {}),
     "dp4 tp2": (ParallelLayout(dp=4, tp=2), {}),
-    **{f"zero{z} dp2 tp2": (ParallelLayout(dp=2, tp=2, zero=z), {}) for z in (2, 3)},
+    **{f"zero{z} dp2 tp2": (ParallelLayout(dp=2, tp=2, zero=z), {}) for z in (1, 2, 3)},
+    "zero1 dp2 sp2 own shape": (ParallelLayout(dp=2, tp=2, sp=True, zero=1), OWN),
+    "zero1 dp2 tp2 pp2": (ParallelLayout(dp=2, tp=2, pp=2, zero=1, micro_batches=2), {}),
     **{
         f"zero{z} dp2 sp2 micro-batches": (ParallelLayout(dp=2, tp=2, sp=True, zero=z, micro_batches=2), {})
-        for z in (2, 3)
+        for z in (1, 2, 3)
     },
     "zero3 dp4 sp2 uneven": (
         ParallelLayout(dp=4, tp=2, sp=True, zero=3),

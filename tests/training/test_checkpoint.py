@@ -27,7 +27,7 @@ LAYOUTS = {
     "one process": ParallelLayout(),
     "dp2": ParallelLayout(dp=2),
     "zero1 x 2": ParallelLayout(dp=2, zero=1),
-    "zero1 x 4": ParallelLayout(dp=4, zero=1),
+    "zero1 tp2": ParallelLayout(dp=2, tp=2, zero=1),
     "zero2 x 2": ParallelLayout(dp=2, zero=2),
     "zero3 x 4": ParallelLayout(dp=4, zero=3),
     "tp2": ParallelLayout(tp=2),
@@ -41,12 +41,12 @@ LAYOUTS = {
     "peers x 2": ParallelLayout(dp=2, staleness=0, server="peers"),
 }
 CYCLE = (
-    "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "pp2", "zero3 x pp2", "dp2 x tp2",
+    "one process", "dp2", "zero3 x 4", "tp2", "zero1 tp2", "zero2 x 2", "zero1 x 2", "pp2", "zero3 x pp2", "dp2 x tp2",
     "pp2 naive", "zero2 x sp2", "zero1 x pp2", "sharded server x 2", "peers x 2", "one process",
 )  # fmt: skip
 """Each writes what the next reads: every layout writes once, and reads once."""
 CHAIN = (
-    "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "one process", "zero3 x 4",
+    "one process", "dp2", "zero3 x 4", "tp2", "zero1 tp2", "zero2 x 2", "zero1 x 2", "one process", "zero3 x 4",
     "zero1 x 2", "tp2", "one process", "pp2", "zero3 x 4", "zero3 x pp2", "dp2 x tp2", "pp2 naive", "zero2 x sp2",
     "zero1 x pp2", "dp2", "sharded server x 2", "peers x 2", "one process",
 )  # fmt: skip

@@ -15,19 +15,20 @@ from tests.training.table import plan
 
 NAMES = ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"]
 NAMES += ["zero3 dp2 sp2 own shape", "zero3 dp2 tied"]
+NAMES += ["zero1 dp2 tp2", "zero1 dp2 sp2 own shape"]
 STEPS_NBYTES = 4
-"""AdamW's number of steps, for each parameter."""
+"""AdamW's number of steps, for each parameter that it changes."""
 
 
 def _held(its: TrainingPlan) -> tuple[tuple[int, int, int], int]:
     from ringtree.training import Trainer
-    from ringtree.training.core.stages import named
+    from ringtree.training.core.step import holder
     from ringtree.training.measure.memory import held
 
     trainer = Trainer(its)
     trainer.step()
     found = held(trainer)
-    counted = len(named(trainer.model))
+    counted = len(holder(trainer.optimizer).state)
     trainer.close()
     return (found.parameters, found.gradients, found.optimizer_state), counted
 

@@ -15,7 +15,7 @@ from math import ceil, prod
 
 from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import ELEMENT_NBYTES, STATE, TrainingPlan
-from ringtree.training.core.sizes import EXPERTS
+from ringtree.training.core.sizes import EXPERTS, shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,15 @@ def _most_held(plan: TrainingPlan) -> Held:
 
 def _held_at(plan: TrainingPlan, position: int) -> Held:
     zero, data, of_experts = plan.layout.zero, plan.layout.size("data"), plan.layout.size("expert_data")
-    whole, divided = list[int](), list[int]()
+    whole, divided, undivided = list[int](), list[int](), shapes(plan.shape)
+    dealt = list[tuple[int, int]]()
     for name, (rows, *rest) in shapes_at(plan, position):
         mine, ranks = (rows // plan.layout.ep, of_experts) if EXPERTS in name else (rows, data)
         whole.append(mine * prod(rest))
+        dealt.append((prod(undivided[name]), whole[-1]))
         divided.append(ceil(mine / ranks) * prod(rest))
     parameters = sum(divided if zero >= 2 else whole)
-    updated = _fullest(whole, data) if zero == 1 else parameters
+    updated = _fullest(dealt, data) if zero == 1 else parameters
     element_nbytes, float_nbytes = plan.element_nbytes, ELEMENT_NBYTES["float32"]
     copied = element_nbytes < float_nbytes
     state_nbytes = float_nbytes * (len(STATE[plan.settings.optimizer]) + copied)
@@ -90,10 +92,13 @@ def _gathered_nbytes(plan: TrainingPlan, position: int) -> int:
     return plan.element_nbytes * (parameters + gradients)
 
 
-def _fullest(sizes: Iterable[int], ranks: int) -> int:
+def _fullest(sizes: Iterable[tuple[int, int]], ranks: int) -> int:
     """The most elements of a rank where whole tensors are dealt out, the largest first, each to the rank that has the
-    fewest: as torch's ZeroRedundancyOptimizer does it."""
-    each = [0] * ranks
-    for size in sorted(sizes, reverse=True):
-        each[each.index(min(each))] += size
-    return max(each)
+    fewest: as torch's ZeroRedundancyOptimizer does it, by the elements that tensor parallel ranks have together. Of
+    each tensor: these, and those of one rank."""
+    each, mine = [0] * ranks, [0] * ranks
+    for size, part in sorted(sizes, key=lambda one: one[0], reverse=True):
+        fewest = each.index(min(each))
+        each[fewest] += size
+        mine[fewest] += part
+    return max(mine)

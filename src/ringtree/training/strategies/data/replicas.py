@@ -8,6 +8,7 @@ from warnings import filterwarnings
 
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
@@ -46,7 +47,12 @@ def _average(replica: DistributedDataParallel, group: dist.ProcessGroup, stack: 
 def broadcast(model: nn.Module, group: dist.ProcessGroup) -> None:
     """Copies the parameters of the group's rank 0 to every rank."""
     for value in (parameter.detach() for parameter in model.parameters()):
-        dist.broadcast(value.to_local() if isinstance(value, DTensor) else value, group=group, group_src=0)
+        dist.broadcast(_held(value), group=group, group_src=0)
+
+
+def _held(value: Tensor) -> Tensor:
+    """The rank's part of a tensor that tensor parallel ranks divide, or all of it."""
+    return value.to_local() if isinstance(value, DTensor) else value
 
 
 def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
@@ -61,7 +67,19 @@ def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> Forw
 
 def optimizer(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> Optimizer:
     """Returns ZeRO 1's optimizer: each rank keeps the state of its share of the parameters."""
-    from torch.distributed.optim import ZeroRedundancyOptimizer
-
     kind = KINDS[plan.settings.optimizer]
-    return ZeroRedundancyOptimizer(model.parameters(), kind, process_group=mesh.group("data"), lr=plan.settings.rate)
+    return _OfParts(model.parameters(), kind, process_group=mesh.group("data"), lr=plan.settings.rate)
+
+
+class _OfParts(ZeroRedundancyOptimizer):
+    """torch's, which broadcasts no DTensor: here each rank broadcasts its part."""
+
+    def _sync_params(self) -> None:
+        begun = [
+            dist.broadcast(_held(value.detach()), group=self.process_group, group_src=rank, async_op=True)
+            for rank, groups in enumerate(self._partition_parameters())
+            for group in groups
+            for value in group["params"]
+        ]
+        for call in begun:
+            call.wait()

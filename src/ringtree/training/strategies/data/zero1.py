@@ -2,7 +2,7 @@
 
 - Each rank keeps the state of whole parameters: the largest parameter first, each to the rank with the fewest bytes.
 - all_reduce averages gradients in backward, as in data parallelism (data_parallel.py).
-- Each rank then updates its share of the parameters, and broadcasts the share.
+- Each rank then updates its share of the parameters, and broadcasts the share; a tensor parallel rank its part of it.
 
 Bytes that a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P of gradients and, on average,
 (n-1)/n P of parameters. Bytes that a rank holds: P of parameters, P of gradients and, on average, P/n of each kind of
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import parameters_nbytes
+from ringtree.training.core.sizes import held_nbytes
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 if TYPE_CHECKING:
@@ -41,13 +41,11 @@ def check(plan: TrainingPlan) -> None:
     layout = plan.layout
     if layout.zero and layout.size("data") == 1:
         raise LayoutError(f"zero {layout.zero} divides among data parallel ranks, and there is one; give dp, cp or ep")
-    if layout.zero == 1 and layout.tp > 1:
-        raise LayoutError("zero 1 is torch's ZeroRedundancyOptimizer, which knows no DTensors; with tp use zero 2 or 3")
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """The broadcast of each rank's share of the parameters after the optimizer's step."""
-    yield Traffic(PARAMETERS, "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
+    yield Traffic(PARAMETERS, "broadcast", "data", plan.layout.size("data"), held_nbytes(plan))
 
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
