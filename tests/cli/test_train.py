@@ -58,6 +58,7 @@ MISTAKES = [
     ("--heads 5", "a width of 96 is not a multiple of 5 heads"),
     ("--layers 0", "the model's layers is 0; expected at least 1"),
     ("--kv-heads 0", "the model's kv_heads is 0; expected at least 1"),
+    ("--head-width 0", "the model's head_width is 0; expected at least 1"),
     ("--kv-heads 3", "4 heads are not a multiple of 3 key-value heads"),
     ("--ffn-width -4", "the model's ffn_width is -4; expected at least 1"),
     ("--vocabulary 255", "a vocabulary of 255; expected at least 256, all bytes of a text"),

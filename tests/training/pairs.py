@@ -30,6 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "async peers": {"dp": 2, "staleness": 0, "server": "peers"},
     "micro-batches": {"micro_batches": 2},
     "recompute": {"recompute": True},
+    "head-width": {"head_width": 6},
     "kv-heads": {"kv_heads": 2},
     "gated": {"gated": True, "ffn_width": 20},
     "tied": {"tied": True},

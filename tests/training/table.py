@@ -19,7 +19,7 @@ BY_SGD = {"optimizer": "sgd", "rate": 0.3}
 """An expert that few tokens come to has next to no gradients, of whose rounding AdamW makes steps of the rate;
 so do many layers."""
 EXPERTS: dict[str, Any] = {"shape": {"experts": 8}, "settings": BY_SGD}
-OWN_SHAPE: dict[str, Any] = {"kv_heads": 2, "ffn_width": 20, "gated": True, "vocabulary": 272}
+OWN_SHAPE: dict[str, Any] = {"head_width": 6, "kv_heads": 2, "ffn_width": 20, "gated": True, "vocabulary": 272}
 OWN: dict[str, Any] = {"shape": OWN_SHAPE}
 """A shape with fewer heads of keys and values, and gated dense layers of a width of their own."""
 LONG_OWN: dict[str, Any] = {"shape": LONG["shape"] | OWN_SHAPE}

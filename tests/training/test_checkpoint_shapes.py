@@ -60,9 +60,13 @@ def test_one_without_the_names_of_later_shapes_is_resumed(tmp_path: Path) -> Non
     its = _alone(plan("dp2"))
     file = _write(its, tmp_path) / "training.json"
     facts = json.loads(file.read_text())
-    for name in ("kv_heads", "ffn_width", "gated", "tied"):
+    for name in ("head_width", "kv_heads", "ffn_width", "gated", "tied"):
         del facts["shape"][name]
     file.write_text(json.dumps(facts))
     assert _go_on(its, tmp_path) == pytest.approx(alone(its)[0][1:], abs=TOLERANCE)
     with pytest.raises(ValueError, match=r"of another training: kv_heads 4 instead of 2$"):
         _go_on(replace(its, shape=replace(its.shape, kv_heads=2)), tmp_path)
+    with pytest.raises(ValueError, match=r"of another training: head_width 4 instead of 6$"):
+        _go_on(replace(its, shape=replace(its.shape, head_width=6)), tmp_path)
+    with pytest.raises(ValueError, match=r"of another training: heads 4 instead of 2$"):
+        _go_on(replace(its, shape=replace(its.shape, heads=2)), tmp_path)

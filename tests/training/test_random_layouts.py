@@ -38,6 +38,7 @@ SHAPES = st.builds(
     heads=st.sampled_from([2, 4, 8]),
     context=st.sampled_from([12, 16, 32]),
     experts=st.sampled_from([0, 0, 4]),
+    head_width=st.sampled_from([None, None, 10]),
     kv_heads=st.sampled_from([None, None, 1, 2]),
     ffn_width=st.sampled_from([None, None, 20]),
     gated=st.booleans(),

@@ -16,6 +16,7 @@ SHAPES = [
     Shape(width=16, layers=2, experts=3),
     Shape(width=16, layers=2, heads=4, kv_heads=1, ffn_width=20),
     Shape(width=16, layers=2, heads=4, kv_heads=2, ffn_width=20, gated=True, vocabulary=300),
+    Shape(width=16, layers=2, heads=3, head_width=10, kv_heads=1),
     Shape(width=16, layers=2, experts=3, gated=True),
     Shape(width=16, layers=2, experts=3, ffn_width=20, tied=True),
 ]
@@ -24,6 +25,10 @@ PUBLISHED = {
     "Llama 3 8B": (Shape(4096, 32, 32, ffn_width=14336, **LLAMA), 8_030_261_248),
     "Llama 3 70B": (Shape(8192, 80, 64, ffn_width=28672, **LLAMA), 70_553_706_496),
     "Llama 2 7B": (Shape(4096, 32, 32, 4096, 32000, ffn_width=11008, gated=True), 6_738_415_616),
+    "Qwen3 32B": (
+        Shape(5120, 64, 64, 32768, 151936, head_width=128, kv_heads=8, ffn_width=25600, gated=True),
+        32.8e9,
+    ),
     "GPT-2": (Shape(768, 12, 12, 1024, 50257, tied=True), 124_439_808),
     "GPT-3": (Shape(12288, 96, 96, 2048, 50257, tied=True), 175e9),
     "Mixtral 8x7B": (

@@ -46,7 +46,8 @@ def record(plan: TrainingPlan) -> dict[str, Any]:
 def model_words(plan: TrainingPlan) -> str:
     """The model's parameters and its shape, what differs from the default only where it does."""
     shape = plan.shape
-    words = [units.count(shape.layers, "layer"), f"width {shape.width}", units.count(shape.heads, "head")]
+    of_own = "" if shape.query_width == shape.width else f" of width {shape.each_head_width}"
+    words = [units.count(shape.layers, "layer"), f"width {shape.width}", units.count(shape.heads, "head") + of_own]
     if shape.key_value_heads < shape.heads:
         words.append(f"{units.count(shape.key_value_heads, 'key-value head')}")
     if shape.gated or shape.feed_forward_width != 4 * shape.width:

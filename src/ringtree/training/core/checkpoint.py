@@ -46,7 +46,7 @@ EARLIER: dict[str, Any] = {"kv_heads": None, "ffn_width": None, "gated": False, 
 """Parts of a shape that earlier checkpoints do not name: all models had them so."""
 CHANGEABLE = ("seed", "batch", "rate")
 """Settings with which a training may go on otherwise than it began."""
-FOLLOWS = {"kv_heads": "heads", "ffn_width": "width"}
+FOLLOWS = {"head_width": {"width", "heads"}, "kv_heads": {"heads"}, "ffn_width": {"width"}}
 """Numbers that follow from others, and differ with these."""
 
 
@@ -219,9 +219,10 @@ def _checked(checkpoint: Path, plan: TrainingPlan) -> _Facts:
             )
     shape = plan.shape.record()
     before = replace(plan.shape, **EARLIER).record()
-    was = {name: before[name] for name in EARLIER} | facts.shape
+    before["head_width"] = plan.shape.width // plan.shape.heads
+    was = {name: before[name] for name in (*EARLIER, "head_width")} | facts.shape
     unlike = [k for k in shape if was.get(k) != shape[k]]
-    its = [k for k in unlike if FOLLOWS.get(k) not in unlike]
+    its = [k for k in unlike if FOLLOWS.get(k, set()).isdisjoint(unlike)]
     differs = [f"{k} {shown(was.get(k))} instead of {shape[k]}" for k in its]
     if (was_by := facts.settings.get("optimizer")) != plan.settings.optimizer:
         optimizer = was_by if isinstance(was_by, str) else shown(was_by)

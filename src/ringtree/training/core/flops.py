@@ -54,5 +54,5 @@ def _forward_flops(plan: TrainingPlan, position: int) -> tuple[int, int]:
             weights[name.startswith("blocks.")] += shares * prod(each)
     if shape.tied and position == layout.pp - 1:
         weights[False] += shape.vocabulary // layout.tp * shape.width  # by the embedding's matrix
-    pairs = 2 * layer_count(plan, position) * shape.context * (shape.width // layout.tp)
+    pairs = 2 * layer_count(plan, position) * shape.context * (shape.query_width // layout.tp)
     return 2 * tokens * (weights[True] + pairs), 2 * tokens * weights[False]

@@ -30,11 +30,11 @@ class Attention(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.head_width = shape.width // shape.heads
+        self.head_width = shape.each_head_width
         # No bias: what it adds to the keys changes no loss, and an optimizer would follow the rounding of its gradient.
-        widths = (shape.width, shape.key_value_width, shape.key_value_width)
+        widths = (shape.query_width, shape.key_value_width, shape.key_value_width)
         self.query, self.key, self.value = (nn.Linear(shape.width, its, bias=False) for its in widths)
-        self.joined = nn.Linear(shape.width, shape.width)
+        self.joined = nn.Linear(shape.query_width, shape.width)
         self.core: Core = attend
 
     def forward(self, x: Tensor) -> Tensor:

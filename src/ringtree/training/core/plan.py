@@ -24,9 +24,10 @@ class Shape:
     """The shape of a language model: `layers` blocks of attention by `heads` heads and two dense layers, vectors of
     `width`, sequences of `context` bytes.
 
-    `kv_heads`: heads of keys and values, each for as many heads of queries (grouped-query attention); None: as many as
-    of queries. `ffn_width`: the width between the dense layers; None: 4 x `width`. `gated`: the dense layers are
-    SwiGLU: three matrices without biases. `tied`: the scores' matrix is the embedding's.
+    `head_width`: elements of a head; None: the `width` divided by the heads. `kv_heads`: heads of keys and values, each
+    for as many heads of queries (grouped-query attention); None: as many as of queries. `ffn_width`: the width between
+    the dense layers; None: 4 x `width`. `gated`: the dense layers are SwiGLU: three matrices without biases. `tied`:
+    the scores' matrix is the embedding's.
 
     `experts`: pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all tokens).
     An expert takes `capacity_factor` times its even share of the tokens at most; `balance`: the weight of the loss that
@@ -42,17 +43,18 @@ class Shape:
     top_k: int = 2
     capacity_factor: float = 1.25
     balance: float = 0.01
+    head_width: int | None = None
     kv_heads: int | None = None
     ffn_width: int | None = None
     gated: bool = False
     tied: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "context", "kv_heads", "ffn_width"):
+        for name in ("width", "layers", "heads", "context", "head_width", "kv_heads", "ffn_width"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"the model's {name} is {value}; expected at least 1")
-        if self.width % self.heads:
-            raise ValueError(f"a width of {self.width} is not a multiple of {self.heads} heads")
+        if self.head_width is None and self.width % self.heads:
+            raise ValueError(f"a width of {self.width} is not a multiple of {self.heads} heads: use --head-width")
         if self.heads % self.key_value_heads:
             raise ValueError(
                 f"{self.heads} heads are not a multiple of {self.key_value_heads} key-value heads, each of which "
@@ -75,9 +77,19 @@ class Shape:
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
+    def each_head_width(self) -> int:
+        """The elements of a head."""
+        return self.width // self.heads if self.head_width is None else self.head_width
+
+    @property
+    def query_width(self) -> int:
+        """The width of a token's queries of all heads, and that of what attention makes."""
+        return self.each_head_width * self.heads
+
+    @property
     def key_value_width(self) -> int:
         """The width of a token's keys of all heads, and that of its values."""
-        return self.width // self.heads * self.key_value_heads
+        return self.each_head_width * self.key_value_heads
 
     @property
     def feed_forward_width(self) -> int:
@@ -86,7 +98,8 @@ class Shape:
 
     def record(self) -> dict[str, Any]:
         """The shape for JSON, with the numbers that follow from others in their places."""
-        return asdict(self) | {"kv_heads": self.key_value_heads, "ffn_width": self.feed_forward_width}
+        following = {"kv_heads": self.key_value_heads, "ffn_width": self.feed_forward_width}
+        return asdict(self) | following | {"head_width": self.each_head_width}
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ def block_nbytes(plan: TrainingPlan) -> int:
     """The bytes of a micro-batch that the backward pass of one block needs."""
     layout, shape, tokens = plan.layout, plan.shape, plan.rows * plan.positions
     lengthwise = _lengthwise(plan)
-    attention = (3 if layout.cp > 1 and layout.context == "ulysses" else 2) * shape.width + 2 * shape.key_value_width
+    queries = 3 if layout.cp > 1 and layout.context == "ulysses" else 2  # and as large, what attention makes
+    attention = queries * shape.query_width + 2 * shape.key_value_width
     dense = 0 if shape.experts else _between(shape)
     whole = 2 * tokens + 2 * tokens // lengthwise
     elements = whole * shape.width + tokens * (attention + dense) // layout.tp

@@ -35,9 +35,9 @@ def shapes(shape: Shape) -> Shapes:
     """The shape of every parameter, by its name, in the model's order."""
     width, vocabulary = shape.width, shape.vocabulary
     norm: Shapes = {"weight": (width,), "bias": (width,)}
-    attention: Shapes = {"query.weight": (width, width)}
+    attention: Shapes = {"query.weight": (shape.query_width, width)}
     attention |= {f"{name}.weight": (shape.key_value_width, width) for name in ("key", "value")}
-    attention |= {"joined.weight": (width, width), "joined.bias": (width,)}
+    attention |= {"joined.weight": (width, shape.query_width), "joined.bias": (width,)}
     dense = _experts(shape) if shape.experts else _dense(shape)
     block = {"before_attention": norm, "before_dense": norm, "attention": attention, "dense": dense}
     parts: dict[str, Shapes] = {

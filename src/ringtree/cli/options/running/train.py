@@ -92,6 +92,7 @@ SHAPE = (
     Option("width", int, "N", "width of the model: elements of a hidden vector (default 96)"),
     Option("layers", int, "N", "transformer blocks (default 4)"),
     Option("heads", int, "N", "attention heads (default 4)"),
+    Option("head-width", int, "N", "elements of a head (default --width / --heads)"),
     Option("kv-heads", int, "N", "key-value heads: grouped-query attention (default as --heads)"),
     Option("ffn-width", int, "N", "feed-forward width, of each expert too (default 4 x width)"),
     Option("gated", None, "", "gated feed-forward (SwiGLU), without biases"),

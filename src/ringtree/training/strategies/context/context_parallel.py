@@ -12,7 +12,8 @@ Only attention looks beyond a position. It comes to see the whole sequence
 Every rank's loss is the mean over its own positions, and gradients are averaged over all of "data", as those of
 different rows are. Blocks that are computed again do in the backward pass all that they did in forward, once more.
 
-Bytes a rank receives in a step, over n ranks, L layers and queries of A bytes in each (all rows x positions x width):
+Bytes a rank receives in a step, over n ranks, L layers and queries of A bytes in each (all rows x positions x heads x
+width of a head):
 ring 6(n-1)/n L A, of which 4 in backward; ulysses 8(n-1)/n^2 L A. Where keys have g of the h heads of queries: ring
 6(n-1)/n g/h L A; ulysses (4 + 4 g/h)(n-1)/n^2 L A. Of blocks that are computed again 8 in place of 6, and ulysses one
 and a half times as much.
@@ -77,7 +78,7 @@ def check(plan: TrainingPlan) -> None:
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Messages of keys and values (ring), or all_to_all of queries, keys, values and results (Ulysses)."""
-    n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
+    n, queries_nbytes = plan.layout.cp, plan.shape.layers * _queries(plan, activations_nbytes(plan))
     keys_nbytes, passes = _keys(plan, queries_nbytes), _passes(plan)
     if is_ring(plan):
         yield Traffic(KEYS_AND_VALUES, "send", "cp", n, passes * 2 * (n - 1) * keys_nbytes)
@@ -91,6 +92,11 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
 def _passes(plan: TrainingPlan) -> int:
     """The passes through a block: its forward passes, and backward."""
     return plan.layout.forwards + 1
+
+
+def _queries(plan: TrainingPlan, activations: int) -> int:
+    """The bytes of the queries of as many positions as have activations of these bytes."""
+    return activations * plan.shape.query_width // plan.shape.width
 
 
 def _keys(plan: TrainingPlan, queries: int) -> int:
@@ -110,7 +116,8 @@ def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
     """Messages to the next rank of the ring, or all_to_alls, for each of the rank's layers and each micro-batch. A rank
     has its tensor parallel share of the heads."""
     layout = plan.layout
-    each, queries = layer_count(plan, position) * layout.micro_batches, micro_batch_nbytes(plan) // layout.tp
+    each = layer_count(plan, position) * layout.micro_batches
+    queries = _queries(plan, micro_batch_nbytes(plan)) // layout.tp
     passes = _passes(plan)
     if is_ring(plan):
         times = each * (layout.cp - 1)
