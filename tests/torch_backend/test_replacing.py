@@ -164,6 +164,7 @@ def test_ddp_s_log_has_the_name_that_was_asked_for(replaced: Worlds) -> None:
 def late(rank: int) -> str:
     import torch.distributed as dist
 
+    dist.barrier()  # the others come within the timeout, however late they were started
     if dist.get_rank() == rank:
         return ""
     with pytest.raises(Exception) as missed:

@@ -124,10 +124,10 @@ def test_torchrun_restarts_it(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
-    job = _start(RINGTREE, tmp_path / "kept", "--dp", "2", "--timeout", "3")
+    job = _start(RINGTREE, tmp_path / "kept", "--dp", "2", "--timeout", "6")
     processes = _kill_a_rank(job, tmp_path / "kept", "1", signal.SIGSTOP)
     _, errors = job.communicate()
     assert job.returncode == 1 and re.search(
-        r"^ringtree train: rank 0: .* rank 0 waited 3 s for rank 1 in ", errors, re.M
+        r"^ringtree train: rank 0: .* rank 0 waited 6 s for rank 1 in ", errors, re.M
     )
     assert not any(map(_alive, processes))
