@@ -202,7 +202,14 @@ def covering(sets: Mapping[str, set[Any]]) -> list[str]:
     return chosen
 
 
-_PAIRS = {name: {*combinations_with_replacement(features(name), 2)} for name in LAYOUTS}
+def _kinds(name: str) -> list[str]:
+    """The features without their sizes."""
+    return sorted(
+        {feature.rstrip("0123456789") if feature[:2] in {*AXES, "sp"} else feature for feature in features(name)}
+    )
+
+
+_PAIRS = {name: {*features(name), *combinations_with_replacement(_kinds(name), 2)} for name in LAYOUTS}
 QUICK = {
     *covering({name: _PAIRS[name] for name, (layout, _) in LAYOUTS.items() if layout.ranks <= 4}),
     "zero2 dp2 sp2 pp2",
@@ -216,5 +223,5 @@ QUICK = {
     "zero2 dp2 ep2 recompute",
     "zero3 dp2 pp2 recompute",
 }
-"""Layouts of the quick tests: every two features that any of up to four ranks has, one of three axes, some of other
-shapes, and some whose blocks are computed again."""
+"""Layouts of the quick tests: every size of an axis and every two features that any of up to four ranks has, one of
+three axes, some of other shapes, and some whose blocks are computed again."""
