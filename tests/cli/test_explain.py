@@ -147,6 +147,20 @@ def test_an_undecided_log_names_the_next_test(ringtree: Ringtree, tmp_path: Path
     assert "run the test again with NCCL_DEBUG=INFO" in result.out
 
 
+@pytest.mark.parametrize(("time_share", "algbw", "larger"), [(1, 0.0, False), (0.01, 0.0, True), (0.01, 34.0, False)])
+def test_a_row_that_contradicts_itself_is_no_larger_machines(
+    ringtree: Ringtree, tmp_path: Path, time_share: float, algbw: float, larger: bool
+) -> None:
+    log = written(tmp_path, 34.0)
+    us = (1 << 30) / 34.0 / 1e3 * time_share
+    *rows, _ = log.read_text().rstrip("\n").split("\n")
+    side = f"{us:.2f} {algbw} {algbw} 0"
+    log.write_text("\n".join([*rows, f"{1 << 30} {1 << 28} float sum -1 {side} {side}"]) + "\n")
+    out = ringtree("explain", str(log), "--topology", "dgx-1-v100").out
+    assert ("the log is from a larger machine" in out) is larger
+    assert ("note: time and algbw contradict each other, the time counts: line 9 (" in out) is bool(algbw)
+
+
 @pytest.mark.parametrize("GBps", [34.0, 9.0, 0.3, 80.0])
 def test_the_printed_verdict_is_the_one_in_json(ringtree: Ringtree, tmp_path: Path, GBps: float) -> None:
     why = tmp_path / "why.json"

@@ -126,7 +126,7 @@ def test_the_fit_of_a_wrong_table_ends_in_one_warning(
 ) -> None:
     head, *rows = [line.split(",") for line in table.read_text().splitlines()]
     for row in rows:
-        row[5] = f"{float(row[5]) / faster:.6f}"
+        row[5:8] = f"{float(row[5]) / faster:.6f}", *(f"{float(GBps) * faster:.2f}" for GBps in row[6:8])
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("\n".join(",".join(row) for row in (head, *rows)))
     got = ringtree("simulate", str(program), "--fit", str(wrong), "--topology", place)
@@ -219,6 +219,21 @@ def test_times_that_contradict_algbw_are_noted(ringtree: Ringtree, program: Path
     line = f"line {len(rows) + 1} ({rows[-1][0]} B)"
     assert got.code == 0 and f"# {wrong}: time and algbw contradict each other, the time counts: {line}\n" in got.out
     assert "contradict each" not in ringtree("simulate", str(program), "--fit", str(table), "--topology", PLACE).out
+
+
+def test_a_table_of_which_most_times_contradict_algbw_is_not_fitted(
+    ringtree: Ringtree, program: Path, table: Path, tmp_path: Path
+) -> None:
+    """As of a column of times in other units: a fit would explain any."""
+    head, *rows = [line.split(",") for line in table.read_text().splitlines()]
+    for row in rows:
+        row[5] = "1000000.0"
+    wrong, out = tmp_path / "wrong.csv", tmp_path / "fitted.json"
+    wrong.write_text("\n".join(",".join(row) for row in (head, *rows)))
+    got = ringtree("simulate", str(program), "--fit", str(wrong), "--topology", PLACE, "--out", str(out))
+    assert got.code == 1 and got.out == "" and got.err.count("\n") == 1 and not out.exists()
+    of = f"{len(rows)} of {len(rows)} sizes"
+    assert f"--fit {wrong}: time and algbw contradict each other in {of}; expected times" in got.err
 
 
 @pytest.mark.parametrize(("error", "shown"), [(0.02, "2.0%"), (10, "1000.0%"), (11, ">1000%"), (1e62, ">1000%")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -47,6 +48,29 @@ def test_rows_that_contradict_each_other_leave_the_likeliest() -> None:
         odd = NcclTestsRow(1 << 20, 1 << 18, "float", "sum", -1, (1e-3,), 100.123456789, 100.123456789 * factor, 0, 1)
         rows = [odd, *(row("all_reduce", 8, 1 << (21 + n), 100.0) for n in range(5))]
         assert ranks_of("all_reduce", rows) == (8, range(8, 9))
+
+
+@pytest.mark.parametrize(("form", "line"), [("text", 2), ("csv", 3), ("json", 2)])
+@pytest.mark.parametrize(("time_us", "algbw"), [(384.5, 3.49), (38450.0, 349.07), (1e6, 3.49)])
+def test_a_time_that_contradicts_its_algbw_is_noted(
+    tmp_path: Path, form: str, line: int, time_us: float, algbw: float
+) -> None:
+    """134 MB in 38.45 ms are 3.49 GB/s; a row without algbw has nothing to contradict."""
+    rows = [(1 << 27, 38450.0, 3.49), (1 << 28, time_us, algbw), (1 << 29, 1.0, 0.0)]
+    table = [(n, n // 4, "float", "sum", -1, us, GBps, GBps * 1.75, 0) for n, us, GBps in rows]
+    if form == "json":
+        names = ("size", "count", "type", "redop", "root", "time", "alg_bw", "bus_bw", "nwrong")
+        results = [dict(zip(names, row, strict=True)) for row in table]
+        text = json.dumps({"results": [r | {"out_of_place": r} for r in results]})
+    elif form == "csv":
+        head = "size,count,type,redop,root,time,algbw,busbw,wrong"
+        text = "\n".join([head, *(",".join(map(str, row)) for row in table)])
+    else:
+        text = "\n".join(" ".join(map(str, row)) for row in table)
+    path = tmp_path / "any"
+    path.write_text(text + "\n")
+    (note,) = (note for note in read(path).inferred if "algbw contradict" in note)
+    assert note == f"time and algbw contradict each other, the time counts: line {line} (268435456 B)"
 
 
 def log_of(folder: Path, ranks: int, algbws: list[float]) -> Path:

@@ -12,6 +12,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import NoteKind
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.faster import HELPS
+from ringtree.nccl.files.deduced import off_algbw
 from ringtree.nccl.files.measured_rows import NcclTestsRow
 from ringtree.nccl.files.nccl_tests import Log
 from ringtree.nccl.matching import SLOW_START, Compared, MiddleSize, is_impossible
@@ -40,7 +41,9 @@ def remarks_on(
             f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at other programs "
             "on these cores, and at the fabric's set-up"
         )
-    if over := next((c for c in reversed(rows) if is_impossible(c.planned, c.row)), None):
+    contradicting = set(off_algbw(nccl_log.rows))
+    sound = (c for c in reversed(rows) if c.row not in contradicting)
+    if over := next((c for c in sound if is_impossible(c.planned, c.row)), None):
         yield (
             f"{over.row.nbytes} B took less time than the topology allows: the log is from a larger machine; check "
             "--topology, --nics and --nodes"

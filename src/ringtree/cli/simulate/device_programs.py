@@ -88,8 +88,8 @@ def measured(program: DeviceProgram, path: str) -> MeasuredTable:
         raise ValueError(f"{path}: no size of at least {schedule.chunks} bytes, the chunks of {program.name}")
     side = -1 if program.programs[0].aliasable else 0  # in place, where there are two times
     times_s = tuple(row.times_s[side] for row in rows)
-    notes = (*log.inferred, *filter(None, [off_algbw(rows)]))
-    return MeasuredTable(path, program.programs, tuple(row.nbytes for row in rows), times_s, notes)
+    nbytes, doubtful = tuple(row.nbytes for row in rows), len(off_algbw(rows))
+    return MeasuredTable(path, program.programs, nbytes, times_s, log.inferred, doubtful)
 
 
 def pair(text: str, own: DeviceProgram) -> tuple[DeviceProgram, MeasuredTable]:

@@ -41,6 +41,11 @@ def run(args: argparse.Namespace) -> int:
     place, memory_Bps = topology(args.topology, own.schedule.ranks), _memory_Bps(args.topology)
     tables: dict[str, list[MeasuredTable]] = {}
     for program, table in pairs:
+        if 2 * table.doubtful > len(table.nbytes):
+            raise ValueError(
+                f"--fit {table.name}: time and algbw contradict each other in {table.doubtful} of "
+                f"{count(len(table.nbytes), 'size')}; expected times of which algbw is the bytes over the time"
+            )
         for note in table.notes:
             print(f"# {table.name}: {note}")
         tables.setdefault(program.protocol, []).append(table)

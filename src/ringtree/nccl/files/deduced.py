@@ -92,11 +92,17 @@ def _half_a_digit(row: NcclTestsRow) -> float:
     return 0.5 * 10.0**last
 
 
-def off_algbw(rows: Sequence[NcclTestsRow]) -> str:
-    """Rows whose bytes over their time are not their algbw, in words; "" where there is none. An algbw of 0 is none."""
+def off_algbw(rows: Sequence[NcclTestsRow]) -> list[NcclTestsRow]:
+    """Rows whose bytes over their time are not their algbw. An algbw of 0 is none."""
     found = []
     for row in rows:
         of_time = row.nbytes / row.time_s / 1e9
         if row.algbw and abs(of_time - row.algbw) > ALGBW_WITHIN * max(of_time, row.algbw) + ALGBW_ROUNDED:
-            found.append((row.line, row.nbytes))
-    return f"time and algbw contradict each other, the time counts: {named_lines(found)}" if found else ""
+            found.append(row)
+    return found
+
+
+def contradicting(rows: Sequence[NcclTestsRow]) -> str:
+    """A note on rows of `off_algbw`; "" of none."""
+    named = named_lines([(row.line, row.nbytes) for row in rows])
+    return f"time and algbw contradict each other, the time counts: {named}" if rows else ""

@@ -55,13 +55,15 @@ FINALISTS = 3
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """Measured times of programs, over sizes of the whole vector, at least one. `notes`: what its file left open."""
+    """Measured times of programs, over sizes of the whole vector, at least one. `notes`: what its file left open;
+    `doubtful`: the number of sizes whose time the file contradicts elsewhere."""
 
     name: str
     programs: Sequence[Program]
     nbytes: tuple[int, ...]
     time_s: tuple[float, ...]
     notes: tuple[str, ...] = ()
+    doubtful: int = 0
 
 
 @dataclass(frozen=True, slots=True)
