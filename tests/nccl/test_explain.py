@@ -19,8 +19,9 @@ from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.explain import Diagnosis, explain
 from ringtree.nccl.faults import Fault, faults
 from ringtree.nccl.files.debug_log import Debug
+from ringtree.nccl.files.device_lists import Ran
 from ringtree.nccl.files.measured_rows import NcclTestsRow
-from ringtree.nccl.files.nccl_tests import Log, Ran, read
+from ringtree.nccl.files.nccl_tests import Log, read
 from ringtree.topology.fabrics import FABRICS
 
 SIZES = (8, 64, 1024, 8192, 1 << 17, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30)

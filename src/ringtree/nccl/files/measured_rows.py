@@ -20,6 +20,8 @@ TYPE_BYTES = {
     "char": 1, "int": 4, "byte": 1,
 }  # fmt: skip
 """Bytes of an element, by the names of types in the tables, also those of `ringtree simulate`."""
+REPEATED_WITHIN = 1.5
+"""The factor between times of one size that has no note."""
 BLOCKS = 1.5
 """The vector is one of blocks, one a rank, where it has more than so many times the row's count of elements."""
 
@@ -50,12 +52,14 @@ class NcclTestsRow:
 
 @dataclass(slots=True)
 class MeasuredRows:
-    """The rows of one program. `other_line`: the first that cannot be of the same collective as the row before it (0:
-    none has come). `differ`: types, operations and roots of rows of one size, where they are several. `timeless`: line
-    and bytes of rows whose times are all 0; `half_timeless`: of those with another time."""
+    """The rows of one program, by size; `slowest`: of sizes with several. `other_line`: the first that cannot be of the
+    same collective as the row before it (0: none has come). `differ`: types, operations and roots of rows of one size,
+    where they are several. `timeless`: line and bytes of rows whose times are all 0; `half_timeless`: of those with
+    another time."""
 
     path: Path
     quickest: dict[int, NcclTestsRow] = field(default_factory=dict)
+    slowest: dict[int, NcclTestsRow] = field(default_factory=dict)
     taken: int = 0
     last: NcclTestsRow | None = None
     other_line: int = 0
@@ -63,9 +67,9 @@ class MeasuredRows:
     timeless: list[tuple[int, int]] = field(default_factory=list)
     half_timeless: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
-        """Checks and keeps the row of line `number`; skips rows of no bytes or without a time. `what`: size, count,
-        type, redop and root; `figures`: of each side. ValueError, naming the line."""
+    def add(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> NcclTestsRow | None:
+        """Checks, keeps and returns the row of line `number`; skips rows of no bytes or without a time (None). `what`:
+        size, count, type, redop and root; `figures`: of each side. ValueError, naming the line."""
         self.taken += 1
         if self.taken > MOST_TABLE_LINES:
             raise ValueError(
@@ -74,21 +78,21 @@ class MeasuredRows:
         nbytes = whole(self.path, number, "size", what[0], 0, 1 << 60)
         sides = [m for f in figures if (m := measured_side(self.path, number, f)) is not None]
         if not nbytes or not sides:
-            return
+            return None
         count = whole(self.path, number, "count", what[1], 0, 1 << 60)
         measured = [m for m in sides if m[0]]
         if count and len(measured) < len(sides):
             (self.half_timeless if measured else self.timeless).append((number, nbytes))
         if not measured:
-            return
+            return None
         root = whole(self.path, number, "root", what[4], -1, MOST_ROOT)
         _, algbw, busbw, _ = min(measured)
         wrong = sum(wrong_elements(self.path, number, m[3]) for m in measured)
         times_s = tuple(m[0] for m in measured)
         kinds = str(what[2]), str(what[3])
-        self._keep(
-            NcclTestsRow(nbytes, count, *kinds, root, times_s, algbw, busbw, wrong, number, number * bool(wrong))
-        )
+        row = NcclTestsRow(nbytes, count, *kinds, root, times_s, algbw, busbw, wrong, number, number * bool(wrong))
+        self._keep(row)
+        return row
 
     def _keep(self, row: NcclTestsRow) -> None:
         if self.last is not None and not self.other_line and _other_collective(self.last, row):
@@ -101,6 +105,8 @@ class MeasuredRows:
             )
         if before is not None:
             self._compare(before, row)
+            slowest = self.slowest.setdefault(row.nbytes, before)
+            self.slowest[row.nbytes] = max(slowest, row, key=lambda timed: timed.time_s)
             wrong, wrong_line = before.wrong + row.wrong, before.wrong_line or row.wrong_line
             row = row if row.time_s < before.time_s else before
             if wrong != row.wrong or wrong_line != row.wrong_line:
@@ -123,6 +129,16 @@ class MeasuredRows:
             named = sorted(values)[:MOST_NAMED]
             more = f" and {len(values) - MOST_NAMED:,} more" if len(values) > MOST_NAMED else ""
             yield f"rows of one size differ in {what} ({', '.join(named)}{more}): the quickest counts"
+
+    def spread(self) -> str:
+        """A note on the size whose rows' times differ most, where they do by much; "" where none does."""
+        apart = {n: slow.time_s / self.quickest[n].time_s for n, slow in self.slowest.items()}
+        worst = max(apart, key=lambda n: apart[n], default=0)
+        if not apart or apart[worst] < REPEATED_WITHIN:
+            return ""
+        lines = " and ".join(str(line) for line in sorted((self.quickest[worst].line, self.slowest[worst].line)))
+        differ = f"{apart[worst]:.3g} times ({worst} B, lines {lines})"
+        return f"times of one size differ by up to {differ}: the quickest counts"
 
     def by_size(self) -> tuple[NcclTestsRow, ...]:
         """The quickest row of each size, the smallest first."""

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
 from ringtree.nccl.files.deduced import collective_of, contradicting, contradiction, off_algbw, ranks_of
+from ringtree.nccl.files.device_lists import MOST_RANKS, NcclTestsRun, Ran, notes, on_other_hosts, refuse_mixed
 from ringtree.nccl.files.measured_rows import MeasuredRows, NcclTestsRow
 from ringtree.nccl.files.row_numbers import whole
 from ringtree.nccl.files.text_rows import TextRows
@@ -28,7 +28,6 @@ LARGEST_BYTES = 1 << 28
 LONGEST_LINE = 1 << 14
 """A longer line is cut, and the rest is taken as the next line."""
 MOST_LINES = 4_000_000
-MOST_RANKS = 1 << 20
 COLLECTIVES = {
     "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
     "broadcast": "broadcast", "reduce": "reduce", "alltoall": "all_to_all", "sendrecv": "send_recv",
@@ -48,45 +47,11 @@ MOST_DIFFER = 16
 """Columns that are named where lines of one size differ in them."""
 _COLOURS = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,16}[@-~]")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
-_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
+_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?(?:\s*Pid\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)"
+                     r"\s+\[([^\]]*)\]\s*(.*)")  # fmt: skip
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : ([1-9]\d{0,17}) FAILED")
 _CSV_HEAD = re.compile(r'(?:size|size_B|"size"|"size_B")\s?([,;\t|])')
 _CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A line of the list of devices."""
-
-    rank: int
-    host: str
-    device: int
-    busid: str
-    model: str
-
-
-@dataclass(slots=True)
-class NcclTestsRun:
-    """A list of devices, whose first is in that line, and the programs whose rows follow it. `groups`: of ranks that
-    test side by side (NCCL_TESTS_SPLIT)."""
-
-    line: int
-    ran: list[Ran] = field(default_factory=list)
-    groups: set[int] = field(default_factory=set)
-    programs: set[str] = field(default_factory=set)
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks of all groups."""
-        return max((r.rank for r in self.ran), default=-1) + 1
-
-    @property
-    def missing(self) -> str:
-        """The ranks that have no line, in words."""
-        there = sorted({r.rank for r in self.ran})
-        gaps = [(a + 1, b - 1) for a, b in pairwise([-1, *there]) if b > a + 1]
-        named = [f"{a}" if a == b else f"{a} to {b}" for a, b in gaps[:MOST_DIFFER]]
-        return ", ".join(named) + (f" and {len(gaps) - MOST_DIFFER:,} more" if len(gaps) > MOST_DIFFER else "")
 
 
 @dataclass(slots=True)
@@ -180,9 +145,10 @@ class _Reading:
         elif self.text.header(text):
             return
         elif device := _DEVICE.search(text):
-            rank, group, host, gpu, busid, model = device.groups()
+            rank, group, pid, host, gpu, busid, model = device.groups()
             number_of = whole(self.path, number, "rank", rank, 0, MOST_RANKS - 1)
-            self.ran(Ran(number_of, _shown(host), int(gpu[:9]), _shown(busid), _shown(model)), group or "0", number)
+            names = _shown(host), int(gpu[:9]), _shown(busid), _shown(model), (pid or "")[:9]
+            self.ran(Ran(number_of, *names), group or "0", number)
         else:
             if "_perf" in text and (program := _PROGRAM.search(text)):
                 self.name(COLLECTIVES[program[1]], number)
@@ -196,27 +162,25 @@ class _Reading:
         if not self.program and "" in self.rows:
             self.rows[program] = self.rows.pop("")
             for run in self.runs:
-                run.programs = {program} if run.programs else set()
+                if "" in run.quickest:
+                    run.quickest[program] = run.quickest.pop("")
         self.program = program
         self.programs.setdefault(program, number)
 
     def ran(self, device: Ran, group: str, number: int) -> None:
         """A line of a list of devices: behind rows, another run's."""
         self.text.end()
-        if not self.runs or self.runs[-1].programs:
+        if not self.runs or self.runs[-1].quickest:
             self.runs.append(NcclTestsRun(number))
-        run = self.runs[-1]
-        if len(run.ran) < MOST_RANKS:
-            run.ran.append(device)
-            run.groups.add(int(group[:9]))
+        self.runs[-1].add(device, int(group[:9]), number)
 
     def row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
         """A row of the program that was named last."""
         if self.program not in self.rows:
             self.rows[self.program] = MeasuredRows(self.path)
-        self.rows[self.program].add(number, what, figures)
+        row = self.rows[self.program].add(number, what, figures)
         if self.runs:
-            self.runs[-1].programs.add(self.program)
+            self.runs[-1].measured(self.program, row)
 
     def _fact(self, what: str, value: str, number: int) -> None:
         if what == "collective":
@@ -263,8 +227,14 @@ class _Reading:
             )
         if collective and not program:
             self._check_columns(collective, rows)
-        ran, ranks = self._one_run(program)
-        inferred = [*self.text.notes(), *measured.notes(), *self._lacking(program, ranks)]
+        runs = [run for run in self.runs if program in run.quickest]
+        refuse_mixed(self.path, runs)
+        ran, ranks = (runs[0].ran, runs[0].ranks) if runs else ((), 0)
+        inferred = [*self.text.notes(), *measured.notes(), *notes(runs)]
+        inferred.extend(filter(None, [on_other_hosts(runs, program) or measured.spread()]))
+        if 0 < ranks < self.debug.ranks:
+            in_lines = f"NCCL's lines have {self.debug.ranks} ranks, the list of devices {ranks}"
+            inferred.append(f"{in_lines}: is the log of one run?")
         name = collective or program
         if not name:
             name = collective_of(rows)
@@ -281,7 +251,7 @@ class _Reading:
         inferred.extend(filter(None, [contradicting(off_algbw(rows))]))
         if self.out_of_bounds and not any(row.wrong for row in rows):
             inferred.append(f"WRONG RESULTS: {self.out_of_bounds}, in no line of the table")
-        return Log(self.path, name, ranks, rows, tuple(ran), self.debug, tuple(inferred), fit)
+        return Log(self.path, name, ranks, rows, ran, self.debug, tuple(inferred), fit)
 
     def _program(self, collective: str) -> str:
         """The program whose rows count; "" where none is named. ValueError: it is not clear which."""
@@ -321,38 +291,6 @@ class _Reading:
                 f"these columns, such as {collective_of(rows)}"
             )
 
-    def _one_run(self, program: str) -> tuple[list[Ran], int]:
-        """The devices and ranks of the runs of that program; none where the log does not list them. ValueError: runs
-        differ, or have groups."""
-        runs = [run for run in self.runs if program in run.programs]
-        if not runs:
-            return [], 0
-        first = runs[0]
-        for run in runs:
-            if len(run.groups) > 1:
-                raise ValueError(
-                    f"{self.path}, line {run.line}: {len(run.groups)} groups of ranks side by side (NCCL_TESTS_SPLIT); "
-                    "expected one"
-                )
-            if run.ranks != first.ranks:
-                raise ValueError(
-                    f"{self.path}, line {run.line}: a run of {run.ranks} ranks behind one of {first.ranks} (line "
-                    f"{first.line}); expected runs of as many"
-                )
-            if (missing := run.missing) and run.ranks > 2 * len({r.rank for r in run.ran}):
-                raise ValueError(
-                    f"{self.path}, line {run.line}: the list of devices lacks ranks {missing}; expected a line for each"
-                )
-        return first.ran, first.ranks
-
-    def _lacking(self, program: str, ranks: int) -> Iterator[str]:
-        """Notes on ranks that are not in the list of devices."""
-        for run in (run for run in self.runs if program in run.programs):
-            if missing := run.missing:
-                yield f"line {run.line}: the list of devices lacks ranks {missing}"
-        if 0 < ranks < self.debug.ranks:
-            yield f"NCCL's lines have {self.debug.ranks} ranks, the list of devices {ranks}: is the log of one run?"
-
 
 def _json(reading: _Reading, raw: bytes) -> None:
     """Reads the JSON that -J writes."""
@@ -386,7 +324,8 @@ def _json(reading: _Reading, raw: bytes) -> None:
 def _devices(devices: Sequence[dict[str, Any]]) -> Iterator[tuple[Ran, str]]:
     for d in devices:
         host, busid, model = (_shown(str(d[name])) for name in ("hostname", "device_hex", "device_info"))
-        yield Ran(int(d["rank"]), host, int(d["device"]), busid, model), str(int(d.get("group", 0)))
+        pid = str(d.get("pid", ""))[:9]
+        yield Ran(int(d["rank"]), host, int(d["device"]), busid, model, pid), str(int(d.get("group", 0)))
 
 
 def _shown(text: str) -> str:
