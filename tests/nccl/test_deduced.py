@@ -73,6 +73,56 @@ def test_a_time_that_contradicts_its_algbw_is_noted(
     assert note == f"time and algbw contradict each other, the time counts: line {line} (268435456 B)"
 
 
+OTHER = "1024 256 float none -1 50 0.02 0.02 0\n"
+
+
+def as_json(program: str) -> str:
+    names = {"size": 1024, "count": 256, "type": "float", "redop": "none", "root": -1, "experiment_name": program}
+    return json.dumps({"results": [names | {"out_of_place": {"time": 50, "alg_bw": 0.02, "bus_bw": 0.02}}]})
+
+
+@pytest.mark.parametrize(("text", "program"), [
+    (f"# Collective test starting: hypercube_perf\n{OTHER}", "hypercube_perf"),
+    (f"# Collective test starting: my_own_perf\n{OTHER}", "my_own_perf"),
+    (f"{OTHER}# Collective test concluded: my_own_perf\n", "my_own_perf"),
+    (f"srun ./build/alltoallv_perf -b 1K\n{OTHER}", "alltoallv_perf"),
+    (as_json("hypercube_perf"), "hypercube_perf"),
+])  # fmt: skip
+def test_a_program_without_a_prediction_is_refused_unless_one_is_named(tmp_path: Path, text: str, program: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    with pytest.raises(
+        ValueError, match=rf"run\.log, line \d: is of {program}, .*; expected one of all_reduce_perf, .*"
+    ):
+        read(path)
+    log = read(path, "all_gather")
+    assert log.collective == "all_gather"
+    assert f"the log is of {program}: compared with all_gather all the same" in log.inferred
+    with pytest.raises(ValueError, match="redop none cannot be of all_reduce"):
+        read(path, "all_reduce")
+
+
+@pytest.mark.parametrize("line", ["srun my_perf -n 2", "# ib_write_perf", "cd /opt/nccl_perf", ""])
+def test_other_words_name_no_program(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"{line}\n{OTHER}")
+    assert "the log does not name its collective: taken to be send_recv, by its columns" in read(path).inferred
+
+
+def test_beside_a_program_without_a_prediction_the_other_can_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    one = "# Collective test starting: all_gather_perf\n" + OTHER
+    path.write_text(one + one.replace("all_gather", "hypercube").replace("50", "20"))
+    with pytest.raises(
+        ValueError, match=r"is of all_gather \(line 1\) and hypercube_perf \(line 3\); expected the log of"
+    ):
+        read(path)
+    log = read(path, "all_gather")
+    assert [row.time_s for row in log.rows] == [pytest.approx(50e-6)] and not any(
+        "the log is" in n for n in log.inferred
+    )
+
+
 def log_of(folder: Path, ranks: int, algbws: list[float]) -> Path:
     rows = [row("all_reduce", ranks, 1 << (26 + n), algbw) for n, algbw in enumerate(algbws)]
     side = [f"{r.time_s * 1e6:.2f} {r.algbw:.2f} {r.busbw:.2f} 0" for r in rows]

@@ -47,6 +47,9 @@ MOST_DIFFER = 16
 """Columns that are named where lines of one size differ in them."""
 _COLOURS = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,16}[@-~]")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
+_OTHER_PROGRAM = re.compile(r"Collective test (?:starting|concluded): (\w{1,60}_perf)\b|"
+                            r"\b((?:hypercube|alltoallv|all_reduce_bias)_perf)\b")  # fmt: skip
+"""Programs of nccl-tests and rccl-tests that measure no collective with a prediction."""
 _DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?(?:\s*Pid\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)"
                      r"\s+\[([^\]]*)\]\s*(.*)")  # fmt: skip
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : ([1-9]\d{0,17}) FAILED")
@@ -150,8 +153,8 @@ class _Reading:
             names = _shown(host), int(gpu[:9]), _shown(busid), _shown(model), (pid or "")[:9]
             self.ran(Ran(number_of, *names), group or "0", number)
         else:
-            if "_perf" in text and (program := _PROGRAM.search(text)):
-                self.name(COLLECTIVES[program[1]], number)
+            if "_perf" in text and (program := _program_in(text)):
+                self.name(program, number)
             elif "# Out of bounds" in text and (found := _OUT_OF_BOUNDS.search(text)):
                 self.out_of_bounds = f"line {number}: {found[1]} values out of bounds"
             self.debug.read(text, number)
@@ -225,7 +228,7 @@ class _Reading:
                 f"{self.path}, line {measured.other_line}: a row of another collective than the one before it, by "
                 "redop, root or count; expected the table of one test"
             )
-        if collective and not program:
+        if collective and program != collective:
             self._check_columns(collective, rows)
         runs = [run for run in self.runs if program in run.quickest]
         refuse_mixed(self.path, runs)
@@ -236,6 +239,8 @@ class _Reading:
             in_lines = f"NCCL's lines have {self.debug.ranks} ranks, the list of devices {ranks}"
             inferred.append(f"{in_lines}: is the log of one run?")
         name = collective or program
+        if name and program not in ("", name):
+            inferred.append(f"the log is of {program}: compared with {name} all the same")
         if not name:
             name = collective_of(rows)
             inferred.append(f"the log does not name its collective: taken to be {name}, by its columns")
@@ -277,9 +282,18 @@ class _Reading:
             return collective
         if there == [""]:
             return ""
+        others = [name for name in there if name not in ("", *COLLECTIVES.values())]
+        if collective and len(there) == len(others) == 1:
+            return there[0]
         if collective or len(self.programs) > 1:
             names = " and ".join(f"{name} (line {line})" for name, line in self.programs.items())
             raise ValueError(f"{self.path}: is of {names}; expected the log of {collective or 'one collective'}")
+        if others:
+            known = ", ".join(f"{name}_perf" for name in COLLECTIVES)
+            raise ValueError(
+                f"{self.path}, line {self.programs[others[0]]}: is of {others[0]}, for which there is no prediction; "
+                f"expected one of {known}, or with --collective the one to compare with"
+            )
         return there[0]
 
     def _check_columns(self, collective: str, rows: Sequence[NcclTestsRow]) -> None:
@@ -309,8 +323,8 @@ def _json(reading: _Reading, raw: bytes) -> None:
             ]
             what = (result["size"], result["count"], result["type"], result["redop"], str(result["root"]).strip())
             reading.row(n + 1, what, figures)
-            if program := _PROGRAM.search(str(result.get("experiment_name", ""))):
-                reading.name(COLLECTIVES[program[1]], n + 1)
+            if program := _program_in(f"Collective test starting: {result.get('experiment_name', '')}"):
+                reading.name(program, n + 1)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if str(error).startswith(str(reading.path)):
             raise
@@ -319,6 +333,14 @@ def _json(reading: _Reading, raw: bytes) -> None:
             f"{reading.path}: is no JSON of nccl-tests ({why}); expected "
             "{results: [{size, count, type, redop, root, out_of_place: {time, alg_bw, bus_bw}, …}]}"
         ) from None
+
+
+def _program_in(text: str) -> str:
+    """The program that a text names: by its collective, or by its own name where it measures another."""
+    if known := _PROGRAM.search(text):
+        return COLLECTIVES[known[1]]
+    other = _OTHER_PROGRAM.search(text)
+    return (other[1] or other[2]) if other else ""
 
 
 def _devices(devices: Sequence[dict[str, Any]]) -> Iterator[tuple[Ran, str]]:
