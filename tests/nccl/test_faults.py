@@ -12,10 +12,11 @@ from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import DeviceKind, PathKind
 from ringtree.machines.paths import Paths
 from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.nccl.explain import Diagnosis, explain
 from ringtree.nccl.faults import Fault, faults
 from ringtree.nccl.faults.changes import changed, through_memory, up_and_down, uplink, with_attribute
 from ringtree.topology.fabrics import FABRICS
-from tests.nccl.test_explain import cluster_of, fault_of, heard
+from tests.nccl.test_explain import cluster_of, fault_of, heard, measured
 
 GiB = 1 << 30
 
@@ -94,3 +95,40 @@ def test_a_line_of_nccls_is_evidence_for_its_fault_alone(line: str, key: str, va
     cluster = cluster_of("dgx-a100", 2, range(4))
     shown = [fault for fault in faults(cluster) if fault.evidence_for(heard(line))]
     assert {fault.key for fault in shown} == {key} and fault_of(cluster, key, variant).what in {f.what for f in shown}
+
+
+P2P_OFF = "NCCL_P2P_DISABLE set by environment to 1."
+SHM, P2P = (f"Channel 00/0 : 0[0] -> 1[1] via {way}" for way in ("SHM/direct/direct", "P2P/CUMEM"))
+
+
+@pytest.mark.parametrize(("name", "nodes", "lines", "shown"), [
+    ("dgx-a100", 1, [P2P_OFF], ["P2P is off: .* (NCCL_P2P_DISABLE=1 was set)"]),
+    ("dgx-a100", 1, [P2P, SHM, P2P_OFF], ["P2P is off: .* (NCCL_P2P_DISABLE=1 was set)"]),
+    ("dgx-a100", 1, [SHM, SHM], [f"P2P is off: .* (line 1, the first of 2 alike: {SHM})"]),
+    ("dgx-a100", 2, ["Using network Socket", P2P_OFF],
+     ["sockets instead of infiniband: .* (line 1: Using network Socket)",
+      "P2P is off: .* (NCCL_P2P_DISABLE=1 was set)"]),
+    ("dgx-a100", 1, [P2P, SHM], []),
+    ("dgx-a100", 1, [P2P, "Connected all rings"], []),
+    ("dgx-a100", 1, ["NCCL_PROTO set by environment to LL128"], []),
+    ("dgx-h100", 1, ["NVLS multicast support is not available on dev 0"], []),
+])  # fmt: skip
+def test_a_fault_that_nccls_lines_show_is_noted_where_the_figures_are_fine(
+    name: str, nodes: int, lines: list[str], shown: list[str]
+) -> None:
+    cluster = cluster_of(name, nodes, range(4) if nodes > 1 else None)
+    found = explain(measured(cluster, heard(*lines), sizes=(8, 1 << 24, 1 << 28)), cluster)
+    assert found.verdict is Diagnosis.HEALTHY
+    notes = [note for note in found.remarks if "the figures do not" in note]
+    assert len(notes) == len(shown)
+    for note, words in zip(notes, shown, strict=True):
+        start, end = words.split(".*")
+        assert note.startswith(f"NCCL's lines show a fault that the figures do not: {start}") and note.endswith(end)
+
+
+def test_a_fault_that_is_the_cause_has_no_note_beside_it() -> None:
+    cluster = cluster_of("dgx-a100", 1)
+    slow = measured(fault_of(cluster, "p2p_off").cluster, heard(P2P_OFF), sizes=(8, 1 << 24, 1 << 28))
+    found = explain(slow, cluster)
+    assert (found.verdict, [s.fault.key for s in found.suspects]) == (Diagnosis.CAUSE, ["p2p_off"])
+    assert not any("the figures do not" in note for note in found.remarks)

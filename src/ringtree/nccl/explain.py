@@ -32,7 +32,7 @@ from ringtree.nccl.matching import (
     is_impossible,
     middle_size,
 )
-from ringtree.nccl.remarks import remarks_on
+from ringtree.nccl.remarks import remarks_on, shown_by_lines_alone
 from ringtree.nccl.tuning.variables import FORCING, named
 
 SLOWED = 0.85
@@ -131,6 +131,13 @@ Suspects = Callable[[], list[Suspect]]
 def explain(nccl_log: Log, cluster: Cluster, watched: Watched = iter) -> Explanation:
     """The log's rows beside the cluster's predictions, and the verdict. `watched` yields the faults that are tried, to
     show how far it is. ValueError where the cluster has another number of ranks than the log."""
+    found = _judge_log(nccl_log, cluster, watched)
+    named = {suspect.fault.key for suspect in found.suspects}
+    return replace(found, remarks=(*found.remarks, *shown_by_lines_alone(nccl_log, cluster, named)))
+
+
+def _judge_log(nccl_log: Log, cluster: Cluster, watched: Watched) -> Explanation:
+    """The explanation, but for what NCCL's lines show alone."""
     if nccl_log.ranks and cluster.ranks not in (nccl_log.ranks, *nccl_log.ranks_that_fit):
         fit = nccl_log.ranks_that_fit
         ranks = f"{fit[0]} to {fit[-1]}" if len(fit) > 1 else f"{nccl_log.ranks}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ringtree.ir.collective import COLLECTIVES
@@ -12,6 +12,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import NoteKind
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.faster import HELPS
+from ringtree.nccl.faults import faults
 from ringtree.nccl.files.deduced import off_algbw
 from ringtree.nccl.files.measured_rows import NcclTestsRow
 from ringtree.nccl.files.nccl_tests import Log
@@ -64,6 +65,18 @@ def remarks_on(
     for note in cluster.machine.notes:
         if note.kind is NoteKind.TRAP:
             yield f"trap in the topology: {note.about}: {note.text}"
+
+
+def shown_by_lines_alone(nccl_log: Log, cluster: Cluster, named: Collection[str]) -> Iterator[str]:
+    """Yields a line for each fault that NCCL's lines show, beside those `named` by their keys as causes. Protocols, and
+    multicast that is missing, have remarks of their own."""
+    seen = {*named, *(["nvls_off"] if "no_nvls" in nccl_log.debug.signs else [])}
+    for fault in faults(cluster) if nccl_log.debug else ():
+        if fault.key in seen or fault.protocol is not None:
+            continue
+        if evidence := fault.evidence_for(nccl_log.debug):
+            seen.add(fault.key)
+            yield f"NCCL's lines show a fault that the figures do not: {fault.what} ({'; '.join(evidence)})"
 
 
 def _sizes(rows: Sequence[NcclTestsRow]) -> str:
