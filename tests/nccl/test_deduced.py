@@ -73,6 +73,26 @@ def test_a_time_that_contradicts_its_algbw_is_noted(
     assert note == f"time and algbw contradict each other, the time counts: line {line} (268435456 B)"
 
 
+@pytest.mark.parametrize(("nbytes", "count", "kind", "noted"), [
+    (1 << 27, 1 << 25, "float", False),
+    ((1 << 27) - 1, 1 << 25, "float", True),
+    (1 << 27, 1 << 22, "float", False),
+    (1 << 27, 1 << 26, "float", True),
+    (1 << 27, 1 << 26, "half", False),
+    (96, 3, "double", False),
+    (100, 3, "double", True),
+    (1 << 27, 1 << 26, "float6", False),
+    (1 << 27, 0, "float", False),
+])  # fmt: skip
+def test_a_size_that_is_no_multiple_of_its_count_is_noted(
+    tmp_path: Path, nbytes: int, count: int, kind: str, noted: bool
+) -> None:
+    path = tmp_path / "any.csv"
+    path.write_text(f"size,count,type,redop,root,time,algbw,busbw,wrong\n{nbytes},{count},{kind},sum,-1,50,0,0,0\n")
+    notes = [note for note in read(path).inferred if "contradict" in note]
+    assert notes == [f"size and count contradict each other, the size counts: line 2 ({nbytes} B)"] * noted
+
+
 OTHER = "1024 256 float none -1 50 0.02 0.02 0\n"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import ceil, floor
 from statistics import median
@@ -102,7 +102,13 @@ def off_algbw(rows: Sequence[NcclTestsRow]) -> list[NcclTestsRow]:
     return found
 
 
-def contradicting(rows: Sequence[NcclTestsRow]) -> str:
-    """A note on rows of `off_algbw`; "" of none."""
-    named = named_lines([(row.line, row.nbytes) for row in rows])
-    return f"time and algbw contradict each other, the time counts: {named}" if rows else ""
+def contradictions(rows: Sequence[NcclTestsRow]) -> Iterator[str]:
+    """Yields notes on rows of `off_algbw`, and on those whose size is not that of one or several times their count."""
+    if off := off_algbw(rows):
+        yield f"time and algbw contradict each other, the time counts: {named_lines(_places(off))}"
+    if off := [row for row in rows if not per_rank(row).is_integer()]:
+        yield f"size and count contradict each other, the size counts: {named_lines(_places(off))}"
+
+
+def _places(rows: Sequence[NcclTestsRow]) -> list[tuple[int, int]]:
+    return [(row.line, row.nbytes) for row in rows]

@@ -17,7 +17,7 @@ from typing import Any
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
-from ringtree.nccl.files.deduced import collective_of, contradicting, contradiction, off_algbw, ranks_of
+from ringtree.nccl.files.deduced import collective_of, contradiction, contradictions, ranks_of
 from ringtree.nccl.files.device_lists import MOST_RANKS, NcclTestsRun, Ran, notes, on_other_hosts, refuse_mixed
 from ringtree.nccl.files.measured_rows import MeasuredRows, NcclTestsRow
 from ringtree.nccl.files.row_numbers import whole
@@ -253,7 +253,7 @@ class _Reading:
         if self.differ:
             columns = ", ".join(sorted(map(_shown, self.differ)))
             inferred.append(f"lines of one size differ in columns that are not read ({columns}): the quickest counts")
-        inferred.extend(filter(None, [contradicting(off_algbw(rows))]))
+        inferred.extend(contradictions(rows))
         if self.out_of_bounds and not any(row.wrong for row in rows):
             inferred.append(f"WRONG RESULTS: {self.out_of_bounds}, in no line of the table")
         return Log(self.path, name, ranks, rows, ran, self.debug, tuple(inferred), fit)
