@@ -133,6 +133,11 @@ MISTAKES = [
     ("plan all_reduce --topology dgx-h100 --network torus", "--network: one node has no network to others"),
     ("plan all_reduce --topology dgx-h100 --sharp", "--sharp: one node has no network to others"),
     ("plan all_reduce --topology dgx-h100 --nodes 2 --network torus --sharp", "expected no SHARP on a torus"),
+    (
+        "plan all_reduce --topology dgx-h100 --nodes 2 --fabric tcp --sharp",
+        "dgx-h100 x2: SHARP over tcp, where no switch reduces; expected infiniband",
+    ),
+    ("topo show aws-p5 --nodes 2 --sharp", "aws-p5 x2: SHARP over efa, where no switch reduces; expected infiniband"),
     ("sweep all_reduce --topology dgx-h100 -n 8 --network torus", "--network: one node has no network to others"),
     ("sweep all_reduce --topology dgx-h100 --nodes 2 --sharp", "--sharp: no schedule that is priced here reduces"),
     (

@@ -186,6 +186,7 @@ def test_100000_ranks_take_no_search():
         (lambda m: Cluster(m, 2, IB, oversubscription=0.5), "oversubscription 0.5"),
         (lambda m: Cluster(m, 2, IB, oversubscription=inf), "oversubscription inf"),
         (lambda m: Cluster(m, 2, IB, NetworkShape.TORUS, oversubscription=2), "a torus has no spine"),
+        (lambda m: Cluster(m, 2, FABRICS["roce"], sharp=True), "SHARP over roce, where no switch reduces"),
         (lambda m: Cluster(replace(m, devices=m.devices[-1:], links=()), 1).topology(), "neither GPU nor CPU"),
         (lambda m: Cluster(replace(m, devices=(), links=())).ranks, "neither GPU nor CPU"),
         (

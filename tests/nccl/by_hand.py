@@ -6,7 +6,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, both_ways
 from ringtree.topology.fabrics import Fabric
 
-FABRIC = Fabric("infiniband", True, True, 0.95, 2e-6, 1e-7, 2e-7, "by hand")
+FABRIC = Fabric("infiniband", True, True, 0.95, 2e-6, 1e-7, 2e-7, "by hand", sharp=True)
 GIGABIT_Bps = 1e9 / 8
 PCIE_LANE_Bps = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 

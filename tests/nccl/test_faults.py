@@ -77,6 +77,7 @@ def test_faults_are_those_that_a_cluster_can_have() -> None:
     assert {f.key for f in faults(two)} - keys == {
         *("sockets", "gdr_off", "rails", "nic_half", "acs", "cpu_link", "pxn_off", "sharp_off", "few_channels")
     }
+    assert {f.cluster.sharp for f in of(two, "sockets")} == {False}
     assert "few_channels" not in {f.key for f in faults(replace(two, nccl=(2, 28)))}
     assert [f.what for f in of(two, "rails")][-1] == "7 of 8 NICs are used"
 

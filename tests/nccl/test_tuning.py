@@ -18,7 +18,7 @@ from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.settings import settings
 from ringtree.topology.fabrics import FABRICS, Fabric
 
-INFINIBAND = Fabric("infiniband", True, True, 0.97, 2e-6, 0.0, 1e-7, "by hand")
+INFINIBAND = Fabric("infiniband", True, True, 0.97, 2e-6, 0.0, 1e-7, "by hand", sharp=True)
 
 
 def host(gpus: int = 8, sm: int = 90, nics: int = 8, cpu: str = "GenuineIntel", switch: bool = True) -> Machine:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ringtree.machines.contraction import contract, gpu_slots, shared_switch
 from ringtree.machines.machine import Machine
 from ringtree.machines.wiring import check_ports, wire
-from ringtree.topology.fabrics import Fabric
+from ringtree.topology.fabrics import FABRICS, Fabric
 from ringtree.topology.graph import Topology
 from ringtree.topology.networks import NetworkShape
 
@@ -44,6 +44,10 @@ class Cluster:
             raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected 1, a torus has no spine")
         if self.network is NetworkShape.TORUS and self.sharp:
             raise ValueError(f"{self.name}: expected no SHARP on a torus, which has no switches that reduce")
+        if self.nodes > 1 and self.sharp and not (self.fabric and self.fabric.sharp):
+            over = self.fabric.name if self.fabric else "no fabric"
+            those = " or ".join(name for name, fabric in FABRICS.items() if fabric.sharp)
+            raise ValueError(f"{self.name}: SHARP over {over}, where no switch reduces; expected {those}")
 
     @property
     def name(self) -> str:

@@ -75,7 +75,7 @@ def _priced(plan: ClusterPlan, collective: str, ranges: SizeRanges) -> Iterator[
                 "NCCL_DEBUG=INFO prints `NET/IB : Using` and the ports, `ibstat` their rates: give --nics",
                 on(replace(cluster, machine=with_nics(machine, count, rate * times))),
             )
-        if not cluster.sharp:
+        if not cluster.sharp and cluster.fabric and cluster.fabric.sharp:
             yield Reason(
                 "sharp",
                 "the network's switches reduce (SHARP)",

@@ -15,7 +15,7 @@ class Fabric:
     `payload`: the share of the line rate left for data; `latency_s`: of a small message from NIC to NIC through one
     switch, with the software's part at both ends; `message_s`: a sender's CPU time of each message; `hop_s`: latency of
     each further switch. With a kernel in between, one core of a CPU sends and receives at most `core_Bps`, and `cores`
-    of them work for a rank by NCCL's defaults."""
+    of them work for a rank by NCCL's defaults. `sharp`: there are switches that reduce."""
 
     name: str
     rdma: bool
@@ -27,6 +27,7 @@ class Fabric:
     source: str
     core_Bps: float = inf
     cores: int = 1
+    sharp: bool = False
 
     @property
     def kernel_Bps(self) -> float:
@@ -65,7 +66,8 @@ FABRICS: dict[str, Fabric] = {
             source="payload: LRH, BTH, ICRC and VCRC around 4096 bytes, InfiniBand architecture 1.4; latency: "
             "perftest's ib_write_lat through one switch, 1.0 us between hosts, about twice that where a GPU's memory "
             "is written (NVIDIA, GPUDirect RDMA documentation: posted writes over PCIe at both ends); switch: NVIDIA "
-            "Quantum data sheet, 130 ns port to port",
+            "Quantum data sheet, 130 ns port to port; SHARP: Graham et al., COM-HPC 2016",
+            sharp=True,
         ),
         Fabric(
             "roce",

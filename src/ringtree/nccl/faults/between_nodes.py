@@ -137,7 +137,7 @@ def sockets(cluster: Cluster) -> Iterator[Fault]:
                 "sockets",
                 f"sockets instead of {cluster.fabric.name}{one}: data goes through the kernel's TCP, not the fabric's "
                 "plugin",
-                replace(cluster, machine=plain, fabric=FABRICS["tcp"]),
+                replace(cluster, machine=plain, fabric=FABRICS["tcp"], sharp=False),
                 HARDWARE,
                 "NCCL_DEBUG=INFO prints `Using network` and Socket, or the fabric's name",
                 "put the fabric's NCCL plugin where NCCL finds it (aws-ofi-nccl, the cloud's own), unset NCCL_NET and "
