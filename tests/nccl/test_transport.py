@@ -133,6 +133,7 @@ BOTTLENECKS = [
     ("dgx-h100", 1, "all_reduce", "ring/ll", GiB, "protocol: LL"),
     ("rtx4090-pcie", 1, "all_reduce", "ring/simple", GiB, "copying through the host's memory, GPUs without P2P"),
     ("a100-pcie-nvlink-pairs", 2, "all_gather", "ring/simple", GiB, "CPU link: between GPUs and NICs"),
+    ("dgx-h100", 1, "all_reduce", "tree/simple", GiB, "NVLink: 18 x 25 GB/s at 80 %"),
 ]
 
 
@@ -237,6 +238,35 @@ def test_switches_that_reduce_in_the_network_pass_the_nics_once() -> None:
     one, other = reducing["nvls/simple"], tree["nvls_tree/simple"]
     assert 1.2 * other.bandwidth_Bps < one.bandwidth_Bps < 8 * 50e9
     assert "nvls/simple" not in tree
+
+
+@pytest.mark.parametrize(
+    ("name", "nics", "rate_Bps", "which"),
+    [
+        ("dgx-h100", 1, 0.125e9, "tree/simple"),
+        ("dgx-h100", 1, 0.125e9, "collnet_direct/simple"),
+        ("dgx-a100", 1, 1.25e9, "tree/simple"),
+        ("aws-p4d", 4, 12.5e9, "tree/simple"),
+        ("mi250x8", 1, 3.125e9, "tree/simple"),
+        ("v100-pcie", 1, 1.25e9, "tree/simple"),
+    ],
+)
+def test_links_that_the_search_left_at_twice_the_nics_are_not_the_bottleneck(
+    name: str, nics: int, rate_Bps: float, which: str
+) -> None:
+    cluster = Cluster(with_nics(machine(name), nics, rate_Bps), 2, INFINIBAND, sharp="collnet" in which)
+    assert found(cluster, "all_reduce", GiB)[which].bottleneck.startswith(f"NICs: {nics} x {rate_Bps / 1e9:g} GB/s")
+
+
+def test_links_that_are_full_at_twice_the_nics_are_the_bottleneck() -> None:
+    """Four rings over the cube's NVLinks of 20 GB/s fill them, by NICs of 10 GB/s."""
+    cluster = Cluster(with_nics(machine("dgx-1-v100"), 4, 10.7e9), 2, INFINIBAND)
+    assert found(cluster, "all_reduce", GiB)["tree/simple"].bottleneck.startswith("NVLink: 6 x 25 GB/s at 53 %")
+
+
+def test_pat_has_a_bottleneck_where_no_link_is_within() -> None:
+    cluster = Cluster(machine("dgx-h100").part([0]), 4, INFINIBAND)
+    assert found(cluster, "all_gather", GiB)["pat/simple"].bottleneck == "NICs: 1 x 50 GB/s"
 
 
 @pytest.mark.parametrize(("name", "threads"), [("rtx4090-pcie", "1 thread"), ("dgx-a100", "4 threads")])

@@ -29,6 +29,9 @@ from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL
 from ringtree.nccl.tuning.latency import parts_us, staged_us
 from ringtree.topology.fabrics import Fabric
 
+MOST_OF_NIC = 2
+"""The speed within a machine over that to its NICs at which NCCL's search stops (search.cc, ncclTopoCompute)."""
+
 
 def hop_us(comm: NcclCommunicator, protocol: str) -> float:
     """The latency of a hop between machines beyond NCCL's figure for InfiniBand. With Simple the receiver first sends
@@ -149,6 +152,18 @@ def link_limit(comm: NcclCommunicator, graph: Channels, chain: bool = False) -> 
     if graph.pattern is Pattern.RING and graph.intra is PathKind.NVL:
         GBps = max(GBps, graph.count * channel_GBps(comm.cluster, graph.orders, chain)[0])
     return Limit(GBps, _link_words(comm, graph, GBps))
+
+
+def named_by_cause(comm: NcclCommunicator, graph: Channels, link: Limit, nic: Limit) -> Limit:
+    """The limit of the channels within a machine, in the NICs' words where those set it: NCCL's search leaves a tree's
+    channels at twice their speed to the NICs, however much more the links carry."""
+    if comm.per_node == 1:
+        return Limit(link.GBps, nic.words)
+    found = graph.count * graph.intra_Bps / 1e9
+    if comm.nodes == 1 or link.GBps != found or graph.intra_Bps < MOST_OF_NIC * graph.inter_Bps:
+        return link
+    carried = graph.count * channel_GBps(comm.cluster, graph.orders, False)[0]
+    return Limit(link.GBps, nic.words) if carried > found else link
 
 
 def _mesh_GBps(comm: NcclCommunicator) -> float:

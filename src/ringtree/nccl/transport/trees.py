@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from ringtree.nccl.transport import figures
-from ringtree.nccl.transport.hardware import block_GBps, latency_us, link_limit, nic_limit
+from ringtree.nccl.transport.hardware import block_GBps, latency_us, link_limit, named_by_cause, nic_limit
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.rings import WIRE
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, steps, switches_GBps, tree_share
@@ -26,7 +26,7 @@ def tree_limits(comm: NcclCommunicator, collective: str, algorithm: str, protoco
     limits = [Limit(nic.GBps / WIRE[protocol] / _times_a_nic(comm, algorithm), nic.words)]
     if algorithm in ("nvls", "nvls_tree"):
         return [*limits, *_switch_limits(comm, collective, algorithm)]
-    link = link_limit(comm, graph)
+    link = named_by_cause(comm, graph, link_limit(comm, graph), nic)
     if algorithm == "tree" and protocol == "simple":
         limits.append(Limit(link.GBps * TREE_SHARE / 2, link.words))
         if comm.rccl:  # nobody publishes the rate of a block of AMD's GPUs
