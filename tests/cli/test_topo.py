@@ -79,6 +79,27 @@ def test_assumptions_may_be_given(ringtree: Ringtree, tmp_path: Path) -> None:
     assert "expected such as gpu=h100-sxm" in ringtree("topo", "show", str(file), "--assume", "h100").err
 
 
+@pytest.mark.parametrize("command", ["topo show", "plan all_reduce --bytes 1M --topology"])
+@pytest.mark.parametrize(
+    ("assume", "expected"),
+    [
+        ("gpu=a100-pcie-40gb", "--assume gpu=: not used: the file has it, which takes precedence; leave it out"),
+        ("gpu=mi300x", "--assume gpu=: not used: the file has it, which takes precedence; leave it out"),
+        ("nic=100Gb/s", "--assume nic=: not used: the file has none; leave it out"),
+        ("nvlink=none,nvlink=pairs", "assume nvlink= twice, none and pairs: expected one"),
+    ],
+)
+def test_assumptions_that_change_nothing_are_refused(
+    ringtree: Ringtree, tmp_path: Path, command: str, assume: str, expected: str
+) -> None:
+    file = tmp_path / "cloud.xml"
+    slot = '<pci busid="000{}:00:00.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="16 GT/s"/>'
+    slots = "".join(slot.format(n) for n in range(2))
+    file.write_text(f'<system version="1"><cpu numaid="0" arch="x86_64">{slots}</cpu></system>')
+    got = ringtree(*command.split(), str(file), "--assume", assume)
+    assert got.code == 1 and got.err.count("\n") == 1 and got.err.endswith(f": {expected}\n")
+
+
 def test_detect_describes_a_machine_and_writes_it(ringtree: Ringtree, tmp_path: Path) -> None:
     gpu_server(tmp_path)
     got = ringtree("topo", "detect", "--root", str(tmp_path))

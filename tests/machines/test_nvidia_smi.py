@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ringtree.machines.files import nvidia_smi
 from ringtree.machines.files.distance_matrix import distance_matrix
+from ringtree.machines.files.nccl_xml import unused
 from ringtree.machines.machine import DeviceKind, LinkKind, Machine, PathKind
 from ringtree.machines.paths import Paths
 from tests.effort import counted
@@ -145,6 +146,13 @@ def test_gpus_are_known_by_their_nvlinks() -> None:
     assert m.devices[m.gpus[0]].model == "V100 SXM2"
     names, cells, tails = CASES["pairs of cards"]
     assert machine(text(names, cells, tails)).devices[0].model == "A100 PCIe 80GB"
+
+
+def test_models_of_another_maker_and_facts_of_no_nic_change_nothing() -> None:
+    with pytest.raises(ValueError, match=r"smi\.txt: assume gpu=MI300X: it is amd's, and the file's GPUs are nvidia's"):
+        machine(TWO, gpu="mi300x")
+    m = machine(TWO, nic="400Gb/s", gdr="1")
+    assert [(n.about, n.text) for n in unused(m)] == [("nic=, gdr=", "not used: the file has none")]
 
 
 def test_other_models_of_as_many_nvlinks_are_named() -> None:

@@ -129,6 +129,37 @@ def test_values_in_the_file_go_before_those_given() -> None:
     assert {k.width for k in switched.links if k.kind.value == "nvlink"} == {18}
 
 
+@pytest.mark.parametrize(
+    ("ids", "given", "model"),
+    [
+        ('vendor="0x10de" device="0x20b0"', "h100-sxm", "A100 SXM4 40GB"),
+        ('vendor="0x10de" device="0x9999"', "h100-sxm", "H100 SXM5"),
+        ("", "mi300x", "MI300X"),
+    ],
+)
+def test_a_model_is_assumed_where_the_device_id_has_none(ids: str, given: str, model: str) -> None:
+    slot = f'<pci busid="0001:00:00.0" class="0x030200" {ids} link_speed="16 GT/s" link_width="16"/>'
+    root = reading.elements(f'<system version="1"><cpu numaid="0">{slot}</cpu></system>'.encode(), "topo.xml")
+    machine = nccl_xml.machine_of(root, {"gpu": given})
+    assert machine.devices[machine.gpus[0]].model == model
+    assert [n.about for n in nccl_xml.unused(machine)] == ["gpu="] * (given == "h100-sxm" and model != "H100 SXM5")
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        'vendor="0x10de" device="0x9999"/>',
+        'vendor="0x10de" device="0x9999"><gpu dev="0" sm="90" rank="0" gdr="1"/></pci>',
+    ],
+)
+def test_a_model_of_another_maker_than_the_files_is_refused(inside: str) -> None:
+    slot = '<pci busid="0001:00:00.0" class="0x030200" link_speed="16 GT/s" link_width="16" ' + inside
+    root = reading.elements(f'<system version="1"><cpu numaid="0">{slot}</cpu></system>'.encode(), "topo.xml")
+    expected = "topo.xml: assume gpu=MI300X: it is amd's, and the file's GPUs are nvidia's; expected one of these"
+    with pytest.raises(ValueError, match=expected):
+        nccl_xml.machine_of(root, {"gpu": "mi300x"})
+
+
 def test_of_a_machines_json_nothing_is_assumed(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_text(machine_json.text(catalogue.machine("dgx-a100")))

@@ -9,7 +9,7 @@ from pathlib import Path
 from ringtree.cli.arguments.subject import given
 from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.contraction import shared_switch
-from ringtree.machines.files.nccl_xml import assumptions
+from ringtree.machines.files.nccl_xml import assumptions, unused
 from ringtree.machines.files.reading import find
 from ringtree.machines.machine import Machine
 from ringtree.machines.nics import usual_fabric, with_nics
@@ -63,6 +63,8 @@ def _release(machine: Machine, text: str | None) -> tuple[int, int] | None:
 def machine_of(args: argparse.Namespace) -> Machine:
     """The machine that the arguments name, of which a cluster's nodes are."""
     machine = find(args.topology, assumptions(args.assume or ""))
+    for note in unused(machine):
+        raise ValueError(f"--assume {note.about}: {note.text}; leave it out")
     if args.gpus:
         machine = machine.part(_gpus(machine, args.gpus))
     return _with_nics(machine, args.nics) if args.nics else machine

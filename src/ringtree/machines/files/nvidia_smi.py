@@ -11,9 +11,10 @@ from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts
 from ringtree.machines.files.distance_matrix import NEAR, DistanceMatrix, distance_matrix, looks_like
 from ringtree.machines.files.draft import Draft
-from ringtree.machines.files.nccl_xml.assumed import Assumed
+from ringtree.machines.files.nccl_xml.assumed import Assumed, note_unused
 from ringtree.machines.files.nccl_xml.cpus import likely
 from ringtree.machines.files.nccl_xml.deriving import fastest, of_rate
+from ringtree.machines.files.nccl_xml.gpus import of_another_maker
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, NoteKind
 
 MOST_BYTES = 2**20
@@ -43,7 +44,7 @@ def parse(data: bytes, file: str, assume: Mapping[str, str] | None = None) -> Ma
         return _Tree(matrix, given).machine()
     except ValueError as error:
         text = str(error)
-        raise ValueError(text if text.startswith((file, "assume")) else f"{file}: {text}") from None
+        raise ValueError(text if text.startswith(file) else f"{file}: {text}") from None
 
 
 class _Tree:
@@ -72,7 +73,11 @@ class _Tree:
             self.draft.note(NoteKind.ASSUMED, f"{len(cpus)} NUMA nodes", text)
         self._nvlinks()
         if self.given.nvlink is not None:
-            self.draft.note(NoteKind.ASSUMED, "nvlink=", "not used: the matrix has them, which takes precedence")
+            note_unused(self.draft, "nvlink", "the matrix has them, which takes precedence")
+        nics = len(self.gpus) < len(self.positions)
+        for key, value in (("nic", self.given.nic_Bps), ("gdr", self.given.gdr)):
+            if value is not None and not nics:
+                note_unused(self.draft, key, "the file has none")
         return self.draft.machine()
 
     def _groups(self, level: str) -> list[int]:
@@ -191,6 +196,8 @@ class _Tree:
 
     def _model(self) -> parts.GpuPart | None:
         if self.given.gpu is not None:
+            if self.given.gpu.vendor != "nvidia":
+                raise ValueError(of_another_maker(self.given.gpu, "nvidia"))
             return self.given.gpu
         neighbours = max((sum(self.matrix.nvlinks(a, b) > 0 for b in self.gpus) for a in self.gpus), default=0)
         likely = _SWITCHED if self.switched else _BRIDGED if neighbours == 1 else _DIRECT

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringtree.machines import parts
+from ringtree.machines.files.draft import Draft
+from ringtree.machines.machine import Machine, Note, NoteKind
 from ringtree.topology.text import bytes_per_second
 
 NVLINKS = ("nvswitch", "mesh", "pairs", "none")
 _KEYS = ("gpu", "nic", "nvlink", "gdr")
+_NOT_USED = "not used: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,29 @@ class Assumed:
 
 def assumptions(text: str) -> dict[str, str]:
     """`gpu=h100-sxm,nic=400Gb/s` as the mapping that `read` takes; ValueError where an item is no key=value."""
-    given = {}
+    given: dict[str, str] = {}
     for item in filter(None, text.split(",")):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not value:
             raise ValueError(f"assume {item!r}: expected such as gpu=h100-sxm,nic=400Gb/s")
+        if key in given:
+            raise ValueError(f"assume {key}= twice, {given[key]} and {value}: expected one")
         given[key] = value
     Assumed.of(given)
     return given
+
+
+def note_unused(draft: Draft, key: str, why: str) -> None:
+    """Notes that an assumption changes nothing, such as "the file has it"."""
+    draft.note(NoteKind.ASSUMED, f"{key}=", _NOT_USED + why)
+
+
+def unused(machine: Machine) -> list[Note]:
+    """The notes of assumptions that changed nothing."""
+    keys = {f"{key}=" for key in _KEYS}
+    return [
+        note for note in machine.notes if note.text.startswith(_NOT_USED) and keys.issuperset(note.about.split(", "))
+    ]
 
 
 def _gpu(text: str) -> parts.GpuPart:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from ringtree.machines import parts, pci
 from ringtree.machines.files.nccl_xml import fabric, gpus
-from ringtree.machines.files.nccl_xml.assumed import Assumed
+from ringtree.machines.files.nccl_xml.assumed import Assumed, note_unused
 from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
 from ringtree.machines.link_figures import c2c
 from ringtree.machines.machine import DeviceKind, Link, LinkKind, NoteKind
@@ -41,14 +41,14 @@ def derive(parsed: Parsed) -> None:
     for number in parsed.rateless:
         _rate(parsed, number)
     for key, used, present in (
-        ("gpu", given.gpu is None or slots or parsed.used_gpu, parsed.has_gpus),
+        ("gpu", given.gpu is None or parsed.used_gpu, parsed.has_gpus or slots),
         ("nic", given.nic_Bps is None or found[DeviceKind.NIC] or parsed.rateless, parsed.has_nics),
         ("gdr", given.gdr is None or found[DeviceKind.NIC], parsed.has_nics),
         ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
     ):
         if not used:
-            text = "the file has it, which takes precedence" if present else "the file has none"
-            parsed.draft.note(NoteKind.ASSUMED, f"{key}=", f"not used: {text}")
+            why = "the file has it, which takes precedence" if present else "the file has none"
+            note_unused(parsed.draft, key, why)
 
 
 def _linked_gpus(parsed: Parsed, given: Assumed) -> bool:
@@ -76,19 +76,19 @@ def _kind(parsed: Parsed, slot: PciSlot) -> DeviceKind | None:
 
 
 def _model(parsed: Parsed, slot: PciSlot, count: int) -> parts.GpuPart | None:
-    """A GPU's model: the given one, its device id's, its driver's; the likely one of `count` GPUs where the file has no
+    """A GPU's model: its device id's, its driver's, the given one; the likely one of `count` GPUs where the file has no
     id, None for an id that no table has."""
     assert slot.number is not None
     device = parsed.draft.devices[slot.number]
     generation = slot.link.generation if slot.link else pci.NCCL_DEFAULT_GENERATION
     driver = parts.GPUS.get(slot.element.attributes.get("model", ""))
     part: parts.GpuPart | None
-    if (part := parsed.given.gpu) is not None:
-        kind, text = NoteKind.ASSUMED, f"taken as {part.model}, as it was given"
-    elif (part := parts.gpu_by_id(*gpus.ids(device))) is not None:
+    if (part := parts.gpu_by_id(*gpus.ids(device))) is not None:
         kind, text = NoteKind.SOURCE, f"device id {device.attributes['device']} is {part.model}'s"
     elif (part := driver) is not None:
         kind, text = NoteKind.SOURCE, f"its driver reports {part.model}"
+    elif (part := gpus.given(parsed, device.vendor)) is not None:
+        kind, text = NoteKind.ASSUMED, f"taken as {part.model}, as it was given"
     elif gpus.ids(device)[1]:
         text = f"{gpus.named(device, slot.element)}: its model and links are left open; {gpus.GIVE_GPU}"
         kind = NoteKind.UNKNOWN

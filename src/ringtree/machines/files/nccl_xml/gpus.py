@@ -68,8 +68,7 @@ def _known(parsed: Parsed, gpu: Element, number: int, pci_element: Element) -> d
     part = parts.gpu_by_id(*ids(device)) or parts.GPUS.get(pci_element.attributes.get("model", ""))
     gcn = gpu.attributes.get("gcn", "") if amd else ""
     alike = [g for g in parts.GPUS.values() if gcn and g.wire == _xgmi(gcn)]
-    if part is None and parsed.given.gpu is not None:
-        part, parsed.used_gpu = parsed.given.gpu, True
+    if part is None and (part := given(parsed, device.vendor or ("amd" if gcn else ""))) is not None:
         known["vendor"] = vendor = part.vendor
         parsed.draft.note(NoteKind.ASSUMED, number, f"taken as {part.model}, as it was given")
     elif part is None and len(alike) == 1:
@@ -82,6 +81,21 @@ def _known(parsed: Parsed, gpu: Element, number: int, pci_element: Element) -> d
     sm = sm if "sm" in gpu.attributes or part is None else part.sm
     known |= {"sm": sm if vendor == "nvidia" else 0}
     return known
+
+
+def given(parsed: Parsed, maker: str) -> parts.GpuPart | None:
+    """The model that the user gave for a GPU which the file does not name, None for none. ValueError: if the file has
+    the GPU's maker ("" where not), and it is another."""
+    part = parsed.given.gpu
+    if part is not None and maker not in ("", part.vendor):
+        raise ValueError(of_another_maker(part, maker))
+    parsed.used_gpu |= part is not None
+    return part
+
+
+def of_another_maker(part: parts.GpuPart, maker: str) -> str:
+    """The error about a given model that cannot be that of a file's GPUs."""
+    return f"assume gpu={part.model}: it is {part.vendor}'s, and the file's GPUs are {maker}'s; expected one of these"
 
 
 def named(device: Device, element: Element) -> str:
