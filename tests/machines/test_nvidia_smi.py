@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ringtree.machines.files import nvidia_smi
 from ringtree.machines.files.distance_matrix import distance_matrix
 from ringtree.machines.files.nccl_xml import unused
-from ringtree.machines.machine import DeviceKind, LinkKind, Machine, PathKind
+from ringtree.machines.machine import DeviceKind, LinkKind, Machine, NoteKind, PathKind
 from ringtree.machines.paths import Paths
 from tests.effort import counted
 
@@ -168,6 +168,52 @@ def test_older_drivers_name_nics_in_the_columns_and_print_soc() -> None:
     m = machine(matrix)
     assert m.devices[m.nics[0]].name == "mlx5_0"
     assert Paths(m).between(m.gpus[0], m.nics[0]).kind is PathKind.SYS
+
+
+def traps(m: Machine) -> list[tuple[str, str]]:
+    return [(n.about, n.text) for n in m.notes if n.kind is NoteKind.TRAP]
+
+
+@pytest.mark.parametrize(
+    ("links", "model", "expected"),
+    [
+        (12, "a100-sxm4-40gb", ""),
+        (24, "a100-sxm4-40gb", ""),  # the bound of other files: twice the model's
+        (
+            25,
+            "a100-sxm4-40gb",
+            "25 links to others, and A100 SXM4 40GB has 12: taken as written; write the real number",
+        ),
+        (40, "", "40 links to others, and no GPU of nvidia has more than 18: taken as written; write the real number"),
+        (999, "l40s", "999 links to others, and L40S has 0: taken as written; write the real number"),
+    ],
+)
+def test_more_nvlinks_than_a_gpu_has_are_a_trap(links: int, model: str, expected: str) -> None:
+    names, cells, tails = CASES["dgx-a100 like"]
+    matrix = text(names, [[c.replace("NV12", f"NV{links}") for c in row] for row in cells], tails)
+    found = traps(machine(matrix, **({"gpu": model} if model else {})))
+    assert found == ([("gpu0, gpu1, gpu2 and 5 more", expected)] if expected else [])
+
+
+def test_numa_affinity_that_the_cells_contradict_is_a_trap() -> None:
+    names = EIGHT[:4]
+    near = {(a, b): "NODE" for a in names for b in names if a < b}
+    tails = [["", str(n), "N/A"] for n in (0, 0, 1, 1)]
+    m = machine(text(names, square(names, {}), tails))
+    assert [m.devices[n].numa for n in m.gpus] == [0, 1, 2, 3]
+    apart = "by their NUMA affinity, SYS apart by the cells: taken as 2 nodes, by the cells"
+    assert traps(m) == [("NUMA node 0", f"GPU0, GPU1 {apart}"), ("NUMA node 1", f"GPU2, GPU3 {apart}")]
+    joined = "apart by NUMA affinity, nearer than SYS by the cells: taken as one node, by the cells"
+    assert traps(machine(text(names, square(names, near), tails))) == [("NUMA nodes 0, 1", joined)]
+
+
+def test_numbers_with_gaps_are_local_ranks_and_a_note() -> None:
+    names = ["GPU0", "GPU4", "GPU7"]
+    m = machine(text(names, square(names, {}, "PHB"), UNSAID * 3))
+    (note,) = (n.text for n in m.notes if n.about == "numbers of GPUs")
+    assert note.endswith("also in --gpus: 1 is GPU4, 2 is GPU7")
+    assert [m.devices[n].name for n in m.gpus] == ["gpu0", "gpu4", "gpu7"]
+    assert all(n.about != "numbers of GPUs" for n in machine(TWO).notes)
 
 
 TWO = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-7\nGPU1\tPIX\t X \t0-7\n"

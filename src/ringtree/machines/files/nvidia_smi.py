@@ -11,6 +11,7 @@ from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts
 from ringtree.machines.files.distance_matrix import NEAR, DistanceMatrix, distance_matrix, looks_like
 from ringtree.machines.files.draft import Draft
+from ringtree.machines.files.link_counts import note_too_many
 from ringtree.machines.files.nccl_xml.assumed import Assumed, note_unused
 from ringtree.machines.files.nccl_xml.cpus import likely
 from ringtree.machines.files.nccl_xml.deriving import fastest, of_rate
@@ -63,7 +64,9 @@ class _Tree:
     def machine(self) -> Machine:
         self._devices()
         inner, outer = self._groups("PIX"), self._groups("PXB")
-        cpus = [self._node(members, inner, outer) for members in self._nodes()]
+        nodes = self._nodes()
+        self._note_contradictions(nodes)
+        cpus = [self._node(members, inner, outer) for members in nodes]
         part = likely(self.generation)
         for k, a in enumerate(cpus):
             for b in cpus[k + 1 :]:
@@ -72,6 +75,7 @@ class _Tree:
             text = f"joined as {part.model} are, for want of a report: {part.to_socket_Bps / 1e9:g} GB/s each way"
             self.draft.note(NoteKind.ASSUMED, f"{len(cpus)} NUMA nodes", text)
         self._nvlinks()
+        note_too_many(self.draft, "taken as written")
         if self.given.nvlink is not None:
             note_unused(self.draft, "nvlink", "the matrix has them, which takes precedence")
         nics = len(self.gpus) < len(self.positions)
@@ -112,6 +116,22 @@ class _Tree:
             else:
                 nodes.append(own)
         return [sorted(node) for node in nodes]
+
+    def _note_contradictions(self, nodes: list[list[int]]) -> None:
+        """Notes printed NUMA nodes that the cells spread over several, and several that they join."""
+        printed = [{numa for numa in self._printed_numa(node) if numa.isdecimal()} for node in nodes]
+        for numa in sorted(set().union(*printed), key=int):
+            over = [node for node, there in zip(nodes, printed, strict=True) if numa in there]
+            if len(over) > 1:
+                names = ", ".join(self.matrix.names[p] for node in over for p in node if self.matrix.numa[p] == numa)
+                text = (
+                    f"{names} by their NUMA affinity, SYS apart by the cells: taken as {len(over)} nodes, by the cells"
+                )
+                self.draft.note(NoteKind.TRAP, f"NUMA node {numa}", text)
+        for there in printed:
+            if len(there) > 1:
+                text = "apart by NUMA affinity, nearer than SYS by the cells: taken as one node, by the cells"
+                self.draft.note(NoteKind.TRAP, f"NUMA nodes {', '.join(sorted(there, key=int))}", text)
 
     def _printed_numa(self, positions: list[int]) -> set[str]:
         return {self.matrix.numa[p] for p in positions if self.matrix.numa[p]}
@@ -177,6 +197,11 @@ class _Tree:
                     else "the fastest that its slot carries; if not: assume nic=RATE"
                 )
                 self.draft.note(NoteKind.ASSUMED, self.number[position], of_rate(rate, why, gdr))
+        numbers = [int(self.matrix.names[p][3:]) for p in self.gpus]
+        if sorted(numbers) != list(range(len(numbers))):
+            named = [f"{local} is GPU{n}" for local, n in enumerate(sorted(numbers)) if local != n]
+            text = f"by local rank here, without the gaps of the file, also in --gpus: {', '.join(named)}"
+            self.draft.note(NoteKind.ASSUMED, "numbers of GPUs", text)
         why = "as it was given" if self.given.gpu else f"by their NVLinks{self._alike()}; if not: assume gpu=MODEL"
         about = f"taken as {self.part.model}, {why}" if self.part else "their model is not reported: assume gpu=MODEL"
         self.draft.note(NoteKind.ASSUMED, "GPUs", about)

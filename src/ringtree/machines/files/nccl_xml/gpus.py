@@ -5,14 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ringtree.machines import parts, pci
+from ringtree.machines.files.link_counts import note_too_many
 from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
 from ringtree.machines.files.xml_elements import Element
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKind
 
 _KEPT = ("dev", "gcn", "arch", "mlopart", "memory_Bps", "p2p")
 _MOST_LINKS = 1024
-_MOST_OF_MODEL = 2
-"""Links of a GPU over its model's that are taken to be real: RCCL's own file 8p6l has twice the MI100's."""
 NVLINK_OF_SM = {60: 1, 70: 2, 72: 2, 80: 3, 86: 3, 87: 3, 90: 4, 100: 5, 103: 5}
 """The NVLink generation of a compute capability: NVIDIA's whitepapers of each."""
 GIVE_GPU = "assume gpu=MODEL"
@@ -149,23 +148,7 @@ def link(parsed: Parsed) -> None:
             names = " to ".join(parsed.draft.devices[n].busid for n in (a, b))
             text = f"{width} {kind.value} one way, {one_way.get((b, a, kind), 0)} the other: NCCL takes them as written"
             parsed.draft.note(NoteKind.TRAP, names, text)
-    _too_many(parsed)
-
-
-def _too_many(parsed: Parsed) -> None:
-    """Notes GPUs whose links to others are far more than their model has."""
-    widths: dict[int, int] = {}
-    for link in parsed.draft.links:
-        if link.kind in (LinkKind.NVLINK, LinkKind.XGMI):
-            widths[link.source] = widths.get(link.source, 0) + link.width
-    for number, width in widths.items():
-        part = parts.GPUS.get(parsed.draft.devices[number].model)
-        if part is not None and 0 < _MOST_OF_MODEL * part.wires < width:
-            text = (
-                f"{width} links to others, and {part.model} has {part.wires}: NCCL takes the file's, and so do we; "
-                "write the real number"
-            )
-            parsed.draft.note(NoteKind.TRAP, number, text)
+    note_too_many(parsed.draft, "NCCL takes the file's, and so do we")
 
 
 def _gpu_link(parsed: Parsed, slot: PciSlot, number: int, element: Element) -> None:
