@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +15,13 @@ import pytest
 from ringtree.algorithms import serving
 from ringtree.bench import session
 from ringtree.bench.predicted import shared_memory
-from ringtree.bench.record import bandwidths
+from ringtree.bench.record import bandwidths, read
 from ringtree.formats import chrome
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.trace import Event
 from ringtree.plan import choose, predict, steps_for
 from tests.cli.conftest import Ringtree
+from tests.waiting import interruptible
 
 QUICK = ("-w", "1", "--iters", "3")
 
@@ -110,6 +115,48 @@ def test_a_wrong_element_fails_the_command(ringtree: Ringtree, monkeypatch: pyte
     got = ringtree("bench", "all_reduce", "-n", "1", "-b", "8", "-e", "8", *QUICK)
     assert got.code == 1
     assert "# Out of bounds values : 2 FAILED" in got.out and "2 elements were wrong" in got.err
+
+
+def interrupted(rows: int, *words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a bench that gets Ctrl-C once so many of its rows are printed."""
+    program = [sys.executable, "-m", "ringtree.cli", "bench", *words]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"}, preexec_fn=interruptible,  # noqa: PLW1509  # it takes no lock
+    ) as job:  # fmt: skip
+        assert job.stdout is not None
+        lines: list[str] = []
+        while len(table("".join(lines))) < rows or not any(line.startswith("#        (B)") for line in lines):
+            lines.append(job.stdout.readline())
+            assert lines[-1], job.communicate()
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate()
+    return job.returncode, "".join(lines) + out, err
+
+
+def test_an_interrupted_bench_keeps_what_it_measured(tmp_path: Path) -> None:
+    record, trace = tmp_path / "rows.json", tmp_path / "trace.json"
+    files = ("--json", str(record), "--trace", str(trace))
+    code, out, err = interrupted(2, "all_reduce", "-n", "2", "-b", "8", "-e", "64M", "-f", "8", *files)
+    done = read(record)
+    rows = len(done["rows"])
+    assert code == 130 and 2 <= rows < 8 and done["lacking"] == 8 - rows
+    assert [row["nbytes"] for row in done["rows"]] == [8 * 8**n for n in range(rows)]
+    assert len(table(out)) in (rows - 1, rows)
+    assert err == f"ringtree bench: cut off after {rows} of 8 cases: written to {record} and {trace}\n"
+    assert chrome.read(trace).facts["name"] == f"bench all_reduce, without {8 - rows} of 8 cases"
+
+
+def test_a_bench_that_is_interrupted_at_once_writes_nothing(tmp_path: Path) -> None:
+    long = ("-b", "64M", "-e", "64M", "--iters", "1000", "--json", str(tmp_path / "rows.json"))
+    code, _, err = interrupted(0, "all_reduce", "-n", "2", *long)
+    assert code == 130 and err == "ringtree bench: cut off after 0 of 1 cases: nothing is written\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_whole_record_lacks_nothing(ringtree: Ringtree, tmp_path: Path) -> None:
+    assert ringtree("bench", "barrier", *QUICK, "--json", str(tmp_path / "rows.json")).code == 0
+    assert "lacking" not in read(tmp_path / "rows.json")
 
 
 def test_bandwidths_are_nccl_tests() -> None:

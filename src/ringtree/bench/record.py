@@ -110,11 +110,11 @@ class Record(TypedDict):
     rows: list[BenchRow]
 
 
-def write(path: Path, rows: Sequence[BenchRow], effort: Effort) -> None:
-    """Writes the record as JSON."""
+def write(path: Path, rows: Sequence[BenchRow], effort: Effort, lacking: int = 0) -> None:
+    """Writes the record as JSON. `lacking`: the number of cases that a bench which was cut off did not measure."""
     options: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
     record = Record(machine=describe(), effort=options, rows=list(rows))
-    replace_with_json(path, record)
+    replace_with_json(path, {**record, "lacking": lacking} if lacking else record)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@ inside, in a call that is recorded after that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ def check_room(table: Sequence[SweepCase], comm: Communicator | None = None) -> 
 
 def rows(
     table: Sequence[SweepCase], effort: Effort, *, threads: bool = False, traces: list[Trace] | None = None
-) -> Iterator[BenchRow]:
+) -> Generator[BenchRow, None, None]:
     """Yields the measured row of each case of one table, which all have one number of ranks. `traces` gets a trace of
     one more call of each, made after it was measured. RankFailed: if a rank fails."""
     if not table:
@@ -54,7 +54,7 @@ def rows(
 
 def rows_of(
     comm: Communicator, table: Sequence[SweepCase], effort: Effort, *, traces: list[Trace] | None = None
-) -> Iterator[BenchRow]:
+) -> Generator[BenchRow, None, None]:
     """Yields the measured row of each case on this communicator's ranks, all of which iterate over it. `traces` as in
     `rows`, on rank 0 alone."""
     for case in table:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ringtree.algorithms import exists
 from ringtree.bench import session
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1_000_000
 """The most calls of one case: the times of all are kept."""
+
+
+class MeasuredCases(NamedTuple):
+    """The rows of all tables so far, and the traces where some are asked for."""
+
+    rows: list[BenchRow]
+    traces: list[Trace] | None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,23 +96,47 @@ def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Eff
         check_destinations(args, args.json, args.trace)
     for table in tables:
         session.check_room(table, comm)
-    rows: list[BenchRow] = []
-    traces: list[Trace] | None = [] if args.trace else None
-    with progress(args.collective, total=sum(map(len, tables))) if prints else nullcontext(SILENT) as bar:
-        for table in tables:
-            rows += _table(args, table, effort, bar, traces, comm)
-    wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
+    measured = MeasuredCases([], [] if args.trace else None)
+    total = sum(map(len, tables))
+    try:
+        with progress(args.collective, total=total) if prints else nullcontext(SILENT) as bar:
+            for table in tables:
+                _table(args, table, effort, bar, measured, comm)
+    except BaseException:
+        if prints and (args.json or args.trace):
+            files = _write(args, tables, effort, comm, measured)
+            kept = f"written to {' and '.join(map(str, files))}" if files else "nothing is written"
+            print(f"ringtree bench: cut off after {len(measured.rows)} of {total} cases: {kept}", file=sys.stderr)
+        raise
+    wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in measured.rows)
     if prints:
-        if args.json:
-            own = {case.algorithm: case.schedule for table in tables for case in table}
-            where = None if comm is None else comm.where
-            among = [predicted(row, where, own.get(row["algorithm"]), effort.symmetric) for row in rows]
-            write(args.json, among, effort)
-        if traces:
-            chrome.write(session.in_sequence(traces, f"bench {args.collective}"), args.trace)
+        _write(args, tables, effort, comm, measured)
         if wrong:
             print(f"ringtree bench: {wrong} elements were wrong, see #wrong", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _write(
+    args: argparse.Namespace,
+    tables: list[list[SweepCase]],
+    effort: Effort,
+    comm: Communicator | None,
+    measured: MeasuredCases,
+) -> list[Path]:
+    """Writes the record and the trace that the options ask for, of what was measured, and returns their paths."""
+    files, cases = [], [case for table in tables for case in table]
+    lacking = len(cases) - len(measured.rows)
+    if args.json and measured.rows:
+        own = {case.algorithm: case.schedule for case in cases}
+        where = None if comm is None else comm.where
+        among = [predicted(row, where, own.get(row["algorithm"]), effort.symmetric) for row in measured.rows]
+        write(args.json, among, effort, lacking)
+        files.append(args.json)
+    if measured.traces:
+        cut_off = f", without {lacking} of {len(cases)} cases" if lacking else ""
+        chrome.write(session.in_sequence(measured.traces, f"bench {args.collective}{cut_off}"), args.trace)
+        files.append(args.trace)
+    return files
 
 
 def _table(
@@ -112,10 +144,10 @@ def _table(
     table: list[SweepCase],
     effort: Effort,
     bar: Bar,
-    traces: list[Trace] | None,
+    measured: MeasuredCases,
     comm: Communicator | None,
-) -> list[BenchRow]:
-    """Measures one table's cases, and prints each as it is done."""
+) -> None:
+    """Measures one table's cases, prints each as it is done, and adds it to those measured."""
     machine, first = describe(), table[0]
     hosts = 1 if comm is None else len(set(comm.hosts))
     one, more = ("thread", "threads") if args.threads else ("process", "processes")
@@ -133,21 +165,22 @@ def _table(
         bar.print(line)
     done = []
     if comm is None:
-        found = session.rows(table, effort, threads=args.threads, traces=traces)
+        found = session.rows(table, effort, threads=args.threads, traces=measured.traces)
     else:
-        found = session.rows_of(comm, table, effort, traces=traces)
-    for row in found:
-        bar.print(_line(row))
-        bar.advance()
-        bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")
-        done.append(row)
+        found = session.rows_of(comm, table, effort, traces=measured.traces)
+    with closing(found):
+        for row in found:
+            measured.rows.append(row)
+            done.append(row)
+            bar.print(_line(row))
+            bar.advance()
+            bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")
     busbw: dict[str, list[float]] = {}
     for case, row in zip(table, done, strict=True):
         busbw.setdefault(case.algorithm, []).extend((row["busbw_GBps"], row["in_place_busbw_GBps"]))
     averages = {name: sum(each) / len(each) for name, each in busbw.items()}
     for line in nccl_footer(sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in done), averages):
         bar.print(line)
-    return done
 
 
 def _line(row: BenchRow) -> str:
