@@ -134,6 +134,11 @@ def usual_fabric(machine: Machine) -> str | None:
                 f"{machine.name}: {nic.name} is for fabric {wanted!r}; expected one of {', '.join(FABRICS)}"
             )
         return wanted
+    return fabric_by_maker(nic)
+
+
+def fabric_by_maker(nic: Device) -> str:
+    """The name of the fabric that a maker's NICs are for."""
     found = MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
     ethernet = nic.attributes.get("class", "").startswith(_ETHERNET)
     return "roce" if found == "infiniband" and ethernet else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ringtree.machines import catalogue, pci
-from ringtree.machines.files import nccl_xml
+from ringtree.machines.files import nccl_xml, nvidia_smi
 from ringtree.machines.files.xml_elements import elements
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.nics import usual_fabric
 
 
 def graph(m: Machine) -> tuple[object, ...]:
@@ -71,6 +73,16 @@ def as_nccl_parses(text: str) -> None:
 def test_every_machine_of_the_catalogue_is_read_back(name: str) -> None:
     machine = catalogue.machine(name)
     assert graph(again(machine)) == graph(machine)
+    assert usual_fabric(again(machine)) == usual_fabric(machine)
+
+
+@pytest.mark.parametrize(("name", "fabric"), [("mlx5_0", "infiniband"), ("hsn0", "infiniband"), ("mlx5_0", "roce")])
+def test_nics_of_nvidia_smis_matrix_are_read_back_as_of_their_fabric(name: str, fabric: str) -> None:
+    machine = nvidia_smi.parse(f"\tGPU0\t{name}\nGPU0\tX\tPIX\n{name}\tPIX\tX\n".encode(), "smi.txt")
+    if fabric == "roce":
+        nic = replace(machine.devices[machine.nics[0]], attributes={"class": "0x020000"})
+        machine = replace(machine, devices=tuple(nic if d.kind is DeviceKind.NIC else d for d in machine.devices))
+    assert usual_fabric(again(machine)) == usual_fabric(machine) == fabric
 
 
 def test_every_real_file_is_read_back(data_folder: Path, tmp_path: Path) -> None:
@@ -82,6 +94,7 @@ def test_every_real_file_is_read_back(data_folder: Path, tmp_path: Path) -> None
         nccl_xml.write(machine, path)
         same = nccl_xml.read(path)
         assert graph(same) == graph(machine), file
+        assert usual_fabric(same) == usual_fabric(machine), file
         assert {(d.name, d.busid) for d in machine.devices if d.busid} <= {(d.name, d.busid) for d in same.devices}
         assert nccl_xml.text(same) == path.read_text()
     assert len(files) >= 21

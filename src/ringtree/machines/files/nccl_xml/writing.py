@@ -17,6 +17,7 @@ from ringtree.machines.files.nccl_xml.reading import machine_of
 from ringtree.machines.files.nccl_xml.tree import PciTree, tree
 from ringtree.machines.files.xml_elements import elements
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.nics import fabric_by_maker
 
 _LONGEST = 254
 _GCN = {"MI50": "906", "MI100": "908", "MI250": "910", "MI300": "gfx942", "MI350": "gfx950"}
@@ -243,7 +244,8 @@ def _class(d: Device) -> str:
     if d.kind is DeviceKind.GPU:
         return "0x030200" if d.vendor in ("nvidia", "") else "0x120000"
     if d.kind is DeviceKind.NIC:
-        return "0x020700" if d.attributes.get("fabric") == "infiniband" else "0x020000"
+        fabric = d.attributes.get("fabric") or fabric_by_maker(d)  # a reader takes Ethernet's class for RoCE
+        return "0x020700" if fabric == "infiniband" else "0x020000"
     return {DeviceKind.STORAGE: "0x010601" if d.model == "SATA" else "0x010802"}.get(d.kind, "0x060400")
 
 
