@@ -85,6 +85,23 @@ def links(m: Machine) -> dict[tuple[str, str], tuple[LinkKind, float]]:
     return {(m.devices[k.source].name, m.devices[k.target].name): (k.kind, k.bandwidth_Bps) for k in m.links}
 
 
+def test_a_matrix_of_links_that_cannot_be_is_refused_where_it_stands() -> None:
+    text = V2.replace("</topology>\n", NVLINKS).replace("300000", "99999999999999999")
+    with pytest.raises(
+        ValueError, match=r'<distances2 name="NVLinkBandwidth">: 9+ MB/s are 4000000000000 links; expected'
+    ):
+        machine(text)
+
+
+def test_a_matrix_with_an_index_of_no_device_is_a_note() -> None:
+    m = machine(V2.replace("</topology>\n", NVLINKS).replace(">25 42 <", ">25 99 <"))
+    (note,) = (n for n in m.notes if n.kind is NoteKind.UNKNOWN)
+    assert note.about.endswith("NVLinkBandwidth")
+    assert note.text == "index 99 is that of no device in the file: its links are left out"
+    whole = machine(V2.replace("</topology>\n", NVLINKS))
+    assert not [n for n in whole.notes if n.kind is NoteKind.UNKNOWN]
+
+
 def test_a_superchips_gpu_is_on_c2c() -> None:
     m = machine(V2.replace("10de:20b5", "10de:2342"))
     assert {m.devices[n].model for n in m.gpus} == {"GH200 96GB"}

@@ -22,6 +22,8 @@ _HOPS = "XGMIHops"
 _CONSTANT_MBPS = 100_000
 """open-mpi/hwloc, hwloc/topology-rsmi.c."""
 _MOST = 1024
+_MOST_LINKS = 1024
+_SHOWN = 3
 _REMEDY = "none are taken from it; assume nvlink=mesh, pairs or none"
 Pairs = dict[tuple[str, str], int]
 """A value for each two different devices, by their indexes."""
@@ -62,14 +64,28 @@ def add(root: Element, placed: Mapping[str, Element], packages: Sequence[Element
                 for (a, b), MBps in _pairs(matrix).items()
                 if MBps and a in gpus and (b in cpus or b in placed) and hops.get((a, b), 1) <= 1
             }
+            where = f"line {matrix.line}, {name}"
+            strangers = dict.fromkeys(index for index in _linked(matrix) if index not in cpus and index not in placed)
+            if strangers:
+                shown = ", ".join(short(index) for index in list(strangers)[:_SHOWN])
+                text = f"index {shown} is that of no device in the file: its links are left out"
+                notes.append(Note(NoteKind.UNKNOWN, where, text))
             if text := _no_numbers(tag, direct, gpus):
-                notes.append(Note(NoteKind.UNKNOWN, f"line {matrix.line}, {name}", text))
+                notes.append(Note(NoteKind.UNKNOWN, where, text))
                 continue
+            for (a, _), MBps in direct.items():
+                if (links := _count(MBps, gpus[a].each_Bps(tag))) > _MOST_LINKS:
+                    matrix.refuse(f"{MBps} MB/s are {links} links; expected at most {_MOST_LINKS} between two devices")
             for (a, b), MBps in direct.items():
                 if placed.get(b) is not gpus[a].element:
                     _link(tag, gpus[a], placed.get(b), _count(MBps, gpus[a].each_Bps(tag)))
     _number(list({id(g.element): g.element for g in gpus.values()}.values()))
     return notes
+
+
+def _linked(matrix: Element) -> list[str]:
+    """The indexes of a matrix that have bandwidth to another one."""
+    return [index for ends, MBps in _pairs(matrix).items() if MBps for index in ends]
 
 
 def _pairs(matrix: Element) -> Pairs:
