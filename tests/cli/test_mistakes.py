@@ -125,6 +125,8 @@ MISTAKES = [
     ("topo show missing.xml", "missing.xml"),
     ("topo show LICENSE", "LICENSE: of no form that is known; expected a machine"),
     ("topo show dgx-h100 --gpus 9", "--gpus 9: dgx-h100 has 8"),
+    ("topo show dgx-h100 --gpus \u0663", "expected a number of GPUs such as 4"),
+    ("topo show dgx-h100 --nics \u0663x400Gb", "no count and rate; expected such as 8x400Gb"),
     ("topo show dgx-h100 --gpus 8,", "dgx-h100 has no GPU 8: expected 0..7"),
     ("topo show dgx-h100 --gpus ,", "expected a number of GPUs such as 4, or a list such as 0,1,4,5"),
     ("topo show dgx-h100 --gpus 1,1", "--gpus 1,1: expected GPUs that differ, such as 0,1,4,5"),

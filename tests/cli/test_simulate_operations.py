@@ -107,6 +107,9 @@ def test_an_algorithm_that_expands_nothing_is_refused(ringtree: Ringtree, tmp_pa
     got = ringtree("simulate", str(empty), "--expand", "ring")
     assert (got.code, got.out) == (1, "") and got.err.count("\n") == 1
     assert "--expand ring: " in got.err and "empty has no collectives to expand; leave it out" in got.err
+    (tmp_path / "groups.json").write_text('{"1": [0, 1]}')
+    got = ringtree("simulate", str(empty), "--groups", str(tmp_path / "groups.json"))
+    assert got.code == 1 and "empty has no collectives, whose ranks it names; leave it out" in got.err
     reduced = trace(tmp_path, [coll(0, 0, 8)], [coll(0, 0, 8)], name="reduced")
     got = ringtree("simulate", str(reduced), "--expand", "bruck")
     assert got.code == 1 and "--expand bruck: it serves none of all_reduce" in got.err

@@ -9,6 +9,7 @@ import pytest
 from ringtree import topology
 from ringtree.machines import catalogue
 from ringtree.machines.files import machine_json, nccl_xml, reading
+from ringtree.machines.machine import DeviceKind
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a.json", "a", "a.txt"])
@@ -44,6 +45,15 @@ def test_other_files_are_named_by_format(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ValueError, match=f"^{path}: .*{expected}"):
             reading.read(path)
+
+
+def test_text_in_utf_16_is_named_and_xml_in_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "topo.txt"
+    path.write_text("\tGPU0\nGPU0\tX\n", "utf-16")
+    with pytest.raises(ValueError, match=r"topo\.txt: is UTF-16, as PowerShell's > writes it; expected UTF-8"):
+        reading.read(path)
+    path.write_text('<?xml version="1.0" encoding="utf-16"?><system version="1"><cpu numaid="0"/></system>', "utf-16")
+    assert reading.read(path).of_kind(DeviceKind.CPU)
 
 
 def test_a_machine_is_found_by_name_or_file(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def rate_Bps(text: str) -> float:
 
 
 def _gpus(machine: Machine, text: str) -> range | list[int]:
-    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*,?", text):
+    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*,?", text, re.ASCII):
         raise ValueError(f"--gpus {text}: expected a number of GPUs such as 4, or a list such as 0,1,4,5")
     there = len(machine.gpus)
     if "," in text:
@@ -96,7 +96,7 @@ def _gpus(machine: Machine, text: str) -> range | list[int]:
 def _with_nics(machine: Machine, text: str) -> Machine:
     count, times, rate = text.partition("x")
     try:
-        if not times or not count.isdecimal():
+        if not times or not (count.isascii() and count.isdecimal()):
             raise ValueError("no count and rate")
         return with_nics(machine, int(count[:9]), rate_Bps(rate))
     except ValueError as error:

@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         given = f"{args.what} is {format_of(args.what)}"
         raise ValueError(f"--expand applies to collectives of an execution trace; {given}: leave it out")
     graph = load(args.what, read_communicators(args.groups) if args.groups else None)
+    if args.groups and not graph.collectives:
+        raise ValueError(f"--groups {args.groups}: {graph.name} has no collectives, whose ranks it names; leave it out")
     _check_expand(args.expand, graph)
     nbytes = max(int(graph.nbytes.max(initial=0)), *(call.nbytes for call in graph.collectives), 0)
     topology = place(args, graph.ranks)(nbytes)

@@ -24,6 +24,8 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
     file lacks, as for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     data = file_bytes(path, EXPECTED, MOST_BYTES)
     file, start = str(path), data.lstrip()[:1]
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") and not data.decode("utf-16", "replace").lstrip().startswith("<"):
+        raise ValueError(f"{file}: is UTF-16, as PowerShell's > writes it; expected UTF-8 (Set-Content -Encoding utf8)")
     if start == b"<" or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         root = elements(data, file)
         if root.tag == "system":
