@@ -4,7 +4,7 @@ GlobalMetadata message and a Node message for each operation, each behind its le
 Nodes compute, send, receive, or take part in a collective; `data_deps` and `ctrl_deps` name the nodes that must have
 ended. In traces of PyTorch `ctrl_deps` are callers, and may contradict `data_deps`, which count alone then. The fields'
 numbers are those of schema/protobuf/et_def.proto in mlcommons/chakra (0.0.4). Sizes are as ASTRA-sim takes them:
-`comm_size` of an all-gather is a rank's own part, of the others the whole vector.
+`comm_size` of an all-gather and a gather is a rank's own part, of the others the whole vector.
 """
 
 from __future__ import annotations
