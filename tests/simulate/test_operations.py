@@ -191,6 +191,29 @@ def test_conditions() -> None:
     assert g.micros(2, conditions=Conditions(links={(0, 1): 0.5})) == pytest.approx(14)
 
 
+@pytest.mark.parametrize(
+    ("circle", "words"),
+    [
+        ([], "rank 1 waits for a message of rank 0 with tag 4, which never comes"),
+        ([(1, 1)], "rank 0 has an operation that waits for itself"),
+        ([(1, 2), (2, 1)], "rank 0 has operations that wait for each other in a circle; 2 of them"),
+        ([(0, 1), (1, 2), (2, 3), (3, 1)], "rank 0 has operations that wait for each other in a circle; 3 of them"),
+        ([(0, 1), (1, 2), (2, 3)], "rank 1 waits for a message of rank 0 with tag 4, which never comes"),
+        ([(3, 4)], "rank 1 waits for a message of rank 0 with tag 4, which never comes"),
+    ],
+)
+def test_a_circle_is_the_cause_of_a_message_that_never_comes(circle: list[tuple[int, int]], words: str) -> None:
+    """Operations 0 to 3 are rank 0's; the receive is rank 1's, and comes from none of them."""
+    g = Graph()
+    for _ in range(4):
+        g.compute(0, 1)
+    g.receive(1, 0, 8, tag=4)
+    for after, before in circle:
+        g.depend(after, before)
+    with pytest.raises(StuckError, match=words):
+        g.micros(2)
+
+
 def test_graphs_that_get_stuck_are_one_line() -> None:
     g = Graph()
     g.receive(1, 0, 8, tag=4)

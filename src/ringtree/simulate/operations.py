@@ -204,24 +204,46 @@ class _Player:
                     self._push(now, READY, after)
 
 
+def _circle(player: _Player) -> list[int]:
+    """Operations that each wait for the next one to end, the last for the first; empty where none do."""
+    ended = set(player.order)
+    needs: dict[int, list[int]] = {}
+    then: dict[int, list[int]] = {}
+    for before, after in zip(player.graph.before.tolist(), player.graph.after.tolist(), strict=True):
+        if before not in ended:
+            needs.setdefault(after, []).append(before)
+            then.setdefault(before, []).append(after)
+    missing = {operation: len(before) for operation, before in needs.items()}
+    free = [before for before in then if before not in missing]
+    while free:
+        for after in then.get(free.pop(), ()):
+            missing[after] -= 1
+            if not missing[after]:
+                free.append(after)
+    at = next((operation for operation, left in missing.items() if left), None)
+    path: dict[int, int] = {}
+    while at is not None and at not in path:
+        path[at] = len(path)
+        at = next(before for before in needs[at] if missing.get(before))
+    return [] if at is None else list(path)[path[at] :]
+
+
 def _why(player: _Player) -> str:
-    """One line: a receive whose message never comes, or an operation that waits for itself."""
+    """One line: operations that wait for each other, or else a receive whose message never comes."""
     name, network = player.graph.name, player.network
     receives = player.matching.receives()
     if network.lost:
         lost = network.lost[0]
         return f"{name}: rank {player.rank[lost]}'s message to rank {player.peer[lost]} has no route"
-    if receives:
-        first = receives[0]
-        more = f"; {len(receives) - 1} other receives wait as well" if len(receives) > 1 else ""
-        source, tag = ("any" if number == ANY else number for number in (player.peer[first], player.tag[first]))
-        message = f"a message of rank {source} with tag {tag}"
-        return f"{name}: rank {player.rank[first]} waits for {message}, which never comes{more}"
-    ended = set(player.order)
-    first = next(k for k in range(len(player.kind)) if k not in ended)
-    return (
-        f"{name}: rank {player.rank[first]} has operations that wait for each other in a circle; {player.left} of them"
-    )
+    if circle := _circle(player):
+        what = f"operations that wait for each other in a circle; {len(circle)} of them"
+        what = what if circle[1:] else "an operation that waits for itself"
+        return f"{name}: rank {player.rank[circle[0]]} has {what}"
+    first = receives[0]
+    more = f"; {len(receives) - 1} other receives wait as well" if len(receives) > 1 else ""
+    source, tag = ("any" if number == ANY else number for number in (player.peer[first], player.tag[first]))
+    message = f"a message of rank {source} with tag {tag}"
+    return f"{name}: rank {player.rank[first]} waits for {message}, which never comes{more}"
 
 
 def _trace(player: _Player, topology: Topology) -> Trace:
