@@ -144,6 +144,7 @@ def test_values_in_the_file_go_before_those_given() -> None:
     [
         ('vendor="0x10de" device="0x20b0"', "h100-sxm", "A100 SXM4 40GB"),
         ('vendor="0x10de" device="0x9999"', "h100-sxm", "H100 SXM5"),
+        ('vendor="0x10de" device="0x2330"', "h100-sxm", "H100 SXM5"),  # the file agrees
         ("", "mi300x", "MI300X"),
     ],
 )

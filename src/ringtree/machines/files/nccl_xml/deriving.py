@@ -40,8 +40,9 @@ def derive(parsed: Parsed) -> None:
         _nic(parsed, slot)
     for number in parsed.rateless:
         _rate(parsed, number)
+    there = {d.model for d in parsed.draft.devices if d.kind is DeviceKind.GPU}
     for key, used, present in (
-        ("gpu", given.gpu is None or parsed.used_gpu, parsed.has_gpus or slots),
+        ("gpu", given.gpu is None or parsed.used_gpu or there == {given.gpu.model}, parsed.has_gpus or slots),
         ("nic", given.nic_Bps is None or found[DeviceKind.NIC] or parsed.rateless, parsed.has_nics),
         ("gdr", given.gdr is None or found[DeviceKind.NIC], parsed.has_nics),
         ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
