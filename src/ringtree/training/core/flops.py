@@ -47,12 +47,14 @@ def _forward_flops(plan: TrainingPlan, position: int) -> tuple[int, int]:
     """The operations of a step's forward passes in the blocks of such a rank, and in its scores."""
     shape, layout = plan.shape, plan.layout
     tokens = layout.micro_batches * plan.rows * plan.positions
-    weights = {True: 0, False: 0}
+    in_blocks = behind = 0
     for name, size in shapes_at(plan, position):
         each, shares = (size[1:], shape.top_k) if EXPERTS in name else (size, 1)
-        if len(each) == 2 and not name.startswith("embedding."):  # embeddings are looked up
-            weights[name.startswith("blocks.")] += shares * prod(each)
+        if len(each) == 2 and name.startswith("blocks."):
+            in_blocks += shares * prod(each)
+        elif len(each) == 2 and not name.startswith("embedding."):  # embeddings are looked up
+            behind += prod(each)
     if shape.tied and position == layout.pp - 1:
-        weights[False] += shape.vocabulary // layout.tp * shape.width  # by the embedding's matrix
+        behind += shape.vocabulary // layout.tp * shape.width  # the scores' product, by the embedding's matrix
     pairs = 2 * layer_count(plan, position) * shape.context * (shape.query_width // layout.tp)
-    return 2 * tokens * (weights[True] + pairs), 2 * tokens * weights[False]
+    return 2 * tokens * (in_blocks + pairs), 2 * tokens * behind

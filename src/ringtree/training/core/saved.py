@@ -42,7 +42,7 @@ def most_saved_nbytes(plan: TrainingPlan) -> int:
 def kept_nbytes(plan: TrainingPlan, position: int) -> int:
     """The most that a rank at a position of "pp" keeps of forward passes at once, by the order of its passes."""
     layout = plan.layout
-    chunks = [len(part) * _kept_nbytes(plan) for part in layers(plan, position)]
+    chunks = [len(part) * _kept_in_a_block_nbytes(plan) for part in layers(plan, position)]
     chunks[-1] += _scores_nbytes(plan, position)
     if layout.pp == 1:
         return sum(chunks)
@@ -55,10 +55,10 @@ def kept_nbytes(plan: TrainingPlan, position: int) -> int:
 def again_nbytes(plan: TrainingPlan, position: int) -> int:
     """The bytes on top while a block of such a rank is computed again, behind whose last one the scores' are used
     up."""
-    return max(0, block_nbytes(plan) - _kept_nbytes(plan) - _scores_nbytes(plan, position))
+    return max(0, block_nbytes(plan) - _kept_in_a_block_nbytes(plan) - _scores_nbytes(plan, position))
 
 
-def _kept_nbytes(plan: TrainingPlan) -> int:
+def _kept_in_a_block_nbytes(plan: TrainingPlan) -> int:
     """The bytes of a micro-batch that a block keeps from its forward to its backward pass."""
     if not plan.layout.recompute:
         return block_nbytes(plan)
