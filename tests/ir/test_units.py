@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.ir.units import bandwidth, count, duration, line_rate, size
+from ringtree.ir.units import bandwidth, count, duration, enumeration, line_rate, size
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,10 @@ def test_durations(seconds: float, expected: str) -> None:
 )  # fmt: skip
 def test_sizes(nbytes: int, expected: str) -> None:
     assert size(nbytes) == expected
+
+
+def test_enumerations() -> None:
+    assert [enumeration("abc"[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
 
 
 def test_counts() -> None:

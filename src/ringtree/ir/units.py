@@ -1,7 +1,8 @@
-"""Times, sizes and counts as people read them, three figures and a unit; and the check of a size that a call has."""
+"""Times, sizes, counts and lists as people read them; and the check of a size that a call has."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from numbers import Real
 
@@ -36,6 +37,11 @@ def line_rate(Bps: float) -> str:
 def count(number: int, what: str) -> str:
     """1 rank, 2 ranks."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def enumeration(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`, of at least one."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def time_unit(seconds: float) -> str:

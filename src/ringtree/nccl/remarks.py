@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.ir.units import size
+from ringtree.ir.units import enumeration, size
 from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import NoteKind
@@ -84,7 +84,7 @@ def _sizes(rows: Sequence[NcclTestsRow]) -> str:
     found = [size(row.nbytes) for row in sorted(rows, key=lambda row: row.nbytes)]
     if len(found) > FEW_SIZES:
         return f"{len(found)} sizes from {found[0]} to {found[-1]}"
-    return " and ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+    return enumeration(found)
 
 
 def _older(cluster: Cluster, rows: Sequence[Compared], forced: Mapping[str, str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from ringtree.ir.units import size
+from ringtree.ir.units import enumeration, size
 from ringtree.nccl.files.measured_rows import NcclTestsRow
 
 MOST_RANKS = 1 << 20
@@ -167,4 +167,4 @@ def _time_s(timed: tuple[float, NcclTestsRun]) -> float:
 def _listed(names: Sequence[str]) -> str:
     """`a`, `a, b and c`, and of more than FEW_NAMES how many more there are."""
     few = [*names[:FEW_NAMES], *([f"{len(names) - FEW_NAMES:,} more"] if len(names) > FEW_NAMES else [])]
-    return " and ".join(filter(None, (", ".join(few[:-1]), few[-1])))
+    return enumeration(few)
