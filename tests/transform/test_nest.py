@@ -11,7 +11,7 @@ from ringtree import algorithms
 from ringtree.algorithms import REGISTRY
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, nest, pipeline, relabel
-from ringtree.transform.nest import INSIDE, PHASES
+from ringtree.transform.phases import INSIDE, PHASES
 from tests.transform.cases import Strange, keeps_its_promise
 
 

@@ -9,7 +9,7 @@ from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import nest, nest_in_hosts
-from ringtree.transform.nest import PHASES
+from ringtree.transform.phases import PHASES
 from ringtree.verify import prove
 from tests.transform.cases import Strange, keeps_its_promise
 from tests.transform.test_nest import Cut

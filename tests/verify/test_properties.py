@@ -14,7 +14,7 @@ from ringtree.ir.program import Instruction, Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import ScheduleError
 from ringtree.transform import channels, nest, pipeline, relabel
-from ringtree.transform.nest import BETWEEN, INSIDE, PHASES
+from ringtree.transform.phases import BETWEEN, INSIDE, PHASES
 from ringtree.verify import ProofError, prove, prove_programs
 from ringtree.verify.progress import play
 from ringtree.verify.races import check_races

@@ -10,21 +10,19 @@ clustered wide area systems, 1999).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import lcm
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Column, Schedule, Transfers
-from ringtree.transform.nest import INSIDE, Indices, ScheduleBuilder, nest, nesting_of
+from ringtree.transform.nest import nest
+from ringtree.transform.nest_blocks import nest_all_gather
 from ringtree.transform.one_buffer import in_place
+from ringtree.transform.phases import INSIDE, Indices, Members, ScheduleBuilder, nesting_of
 from ringtree.transform.relabel import relabel
 from ringtree.transform.reverse import reverse
-from ringtree.transform.rows import by_round, fuse, later, single
-
-Members = list[Indices]
-"""The ranks of each host, in rising order."""
+from ringtree.transform.rows import by_round, fuse, joined
 
 
 def nest_in_hosts(
@@ -48,10 +46,10 @@ def nest_in_hosts(
         return whole if np.array_equal(order, np.arange(len(where))) else relabel(whole, order)
     if collective == "reduce_scatter":
         nesting_of(collective, inner, outer)
-        return reverse(_all_gather(inner, outer, members))
-    if collective == "all_gather":
-        return _all_gather(inner, outer, members)
+        return reverse(nest_all_gather(inner, outer, members))
     phases = nesting_of(collective, inner, outer)
+    if collective == "all_gather":
+        return nest_all_gather(inner, outer, members)
     if (INSIDE, "reduce_scatter") in phases:
         return _shared(inner, outer, members)
     return _led(collective, phases, inner, outer, members, root)
@@ -158,7 +156,7 @@ class _Copies:
             whole: Indices = start + at[:, None].astype(np.int64) * self._widths
             return whole.reshape(-1)
 
-        return _joined(
+        return joined(
             Transfers.of(
                 self._ranks[rows.source].reshape(-1),
                 self._ranks[rows.target].reshape(-1),
@@ -171,64 +169,3 @@ class _Copies:
                 target_buffer=wide(rows.target_buffer),
             )
         )
-
-
-def _all_gather(inner: ScheduleBuilder, outer: ScheduleBuilder, members: Members) -> Schedule:
-    """Between hosts, the ranks of index k in their hosts gather their blocks; in a host of fewer ranks, rank k modulo
-    their number receives them. Then every host gathers what its ranks have received."""
-    nesting_of("all_gather", inner, outer)
-    sizes = [len(ranks) for ranks in members]
-    between = _by_blocks(outer.build("all_gather", len(members)))
-    inside = {c: _by_blocks(inner.build("all_gather", c)) for c in sizes if c > 1}
-    unit = lcm(*(s.chunks // s.ranks for s in (between, *inside.values())))
-    across, home = list[Transfers](), list[Transfers]()
-    for k in range(max(sizes)):
-        own = [ranks[k : k + 1] for ranks in members]  # none in a host of fewer ranks
-        across.append(_gathered(between, np.array([ranks[k % len(ranks)] for ranks in members]), own, unit))
-    for at, there in enumerate(members):  # the blocks of a host in rounds of their own: fewer messages wait in slots
-        for c, schedule in inside.items():
-            received = [there[j::c] for j in range(c)]
-            rows = [_gathered(schedule, ranks, received, unit) for ranks in members if len(ranks) == c]
-            home += [later(part, at * schedule.rounds) for part in rows]
-    blocks = tuple(Block(rows) for rows in (by_round(across), by_round(home)) if len(rows))
-    ranks = sum(sizes)
-    return Schedule(f"{inner.name}+{outer.name}", "all_gather", ranks, ranks * unit, blocks)
-
-
-def _by_blocks(schedule: Schedule) -> Schedule:
-    """The all_gather in place, one chunk a row; ValueError where it moves a chunk by way of another position."""
-    rows = single(in_place(schedule).expand())
-    data = (rows.source_buffer == Buffer.DATA) & (rows.target_buffer == Buffer.DATA)
-    if not np.all(data & (rows.source_chunk == rows.target_chunk)):
-        raise ValueError(f"nest: {schedule.name} moves blocks by way of scratch; blocks of unequal lengths do not fit")
-    return replace(schedule, blocks=(Block(rows),))
-
-
-def _gathered(schedule: Schedule, ranks: Indices, blocks: list[Indices], unit: int) -> Transfers:
-    """The schedule's rows for these ranks, of which rank r begins with blocks[r] of the whole, `unit` chunks each."""
-    rows, size = schedule.blocks[0].rows, schedule.chunks // schedule.ranks
-    pieces: list[Indices] = []  # by chunk of the schedule, its chunks on the whole
-    for mine in blocks:
-        chunks = (np.sort(mine)[:, None] * unit + np.arange(unit)).reshape(-1)
-        pieces += np.split(chunks, size)
-    lengths = np.array([len(piece) for piece in pieces])
-    starts = np.cumsum(lengths) - lengths
-    chunk = rows.source_chunk
-    index = np.arange(len(rows)).repeat(lengths[chunk])
-    within = np.arange(len(index)) - (np.cumsum(lengths[chunk]) - lengths[chunk])[index]
-    whole = np.concatenate(pieces)[starts[chunk[index]] + within]
-    return _joined(Transfers.of(ranks[rows.source[index]], ranks[rows.target[index]], whole, round=rows.round[index]))
-
-
-def _joined(rows: Transfers) -> Transfers:
-    """The same rows; those that follow one another in the list and on the vector are one."""
-    if len(rows) < 2:
-        return rows
-    same = np.ones(len(rows) - 1, np.bool_)
-    for name in ("round", "source", "target", "source_buffer", "target_buffer", "reduce"):
-        column = getattr(rows, name)
-        same &= column[1:] == column[:-1]
-    for column in (rows.source_chunk, rows.target_chunk):
-        same &= column[1:] == column[:-1] + rows.count[:-1]
-    first = np.flatnonzero(np.append(True, ~same))
-    return replace(rows.take(first), count=np.add.reduceat(rows.count, first).astype(np.int32))

@@ -82,3 +82,17 @@ def by_round(parts: list[Transfers]) -> Transfers:
     """Rows of several lists side by side: in a round, those of the first list come first."""
     rows = Transfers.concatenate(parts)
     return rows.take(np.argsort(rows.round, kind="stable"))
+
+
+def joined(rows: Transfers) -> Transfers:
+    """The same rows; those that follow one another in the list and on the vector are one."""
+    if len(rows) < 2:
+        return rows
+    same = np.ones(len(rows) - 1, np.bool_)
+    for name in ("round", "source", "target", "source_buffer", "target_buffer", "reduce"):
+        column = getattr(rows, name)
+        same &= column[1:] == column[:-1]
+    for column in (rows.source_chunk, rows.target_chunk):
+        same &= column[1:] == column[:-1] + rows.count[:-1]
+    first = np.flatnonzero(np.append(True, ~same))
+    return replace(rows.take(first), count=np.add.reduceat(rows.count, first).astype(np.int32))
