@@ -10,6 +10,14 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.transform import nest_in_hosts
 from ringtree.verify import prove
 
+DEFAULTS = {
+    "broadcast": ("chain", "double_tree"),
+    "reduce": ("chain", "double_tree"),
+    "gather": ("binomial", "binomial"),
+    "scatter": ("binomial", "binomial"),
+    "all_to_all": ("pairwise", "pairwise"),
+}
+
 
 def test_the_default_group_is_the_divisor_next_to_the_square_root() -> None:
     assert [hierarchical.default_group(n) for n in (1, 2, 3, 4, 6, 8, 12, 13, 16, 64, 100)] == [
@@ -19,15 +27,15 @@ def test_the_default_group_is_the_divisor_next_to_the_square_root() -> None:
 
 @pytest.mark.parametrize("collective", algorithms.REGISTRY["hierarchical"].serves)
 def test_a_prime_has_no_groups(collective: str) -> None:
-    root = 3 if collective in ("broadcast", "reduce") else None
-    outer = "double_tree" if root else "halving_doubling"
+    root = 3 if COLLECTIVES[collective].rooted else None
+    [_, outer] = DEFAULTS.get(collective, ("ring", "halving_doubling"))
     assert algorithms.build("hierarchical", collective, 7, root) == algorithms.build(outer, collective, 7, root)
 
 
 def test_one_group_is_the_inner_algorithm() -> None:
-    for collective in ("reduce_scatter", "all_gather", "all_reduce"):
+    for collective in ("reduce_scatter", "all_gather", "all_reduce", "all_to_all"):
         whole = algorithms.build("hierarchical", collective, 6, group=6)
-        assert whole == algorithms.build("ring", collective, 6)
+        assert whole == algorithms.build(DEFAULTS.get(collective, ("ring",))[0], collective, 6)
 
 
 def test_groups_that_do_not_divide_are_refused() -> None:
@@ -39,7 +47,7 @@ def test_groups_that_do_not_divide_are_refused() -> None:
 def test_groups_of_any_ranks(collective: str) -> None:
     root = 3 if COLLECTIVES[collective].rooted else None
     built = algorithms.build("hierarchical", collective, 4, root, group="0,0,0,1")
-    names = ("chain", "double_tree") if root else ("ring", "halving_doubling")
+    names = DEFAULTS.get(collective, ("ring", "halving_doubling"))
     assert built == nest_in_hosts(collective, *map(algorithms.find, names), (0, 0, 0, 1), root)
     assert built.name == "hierarchical"
     prove(built)
@@ -76,6 +84,9 @@ ALL, SHARDED, TREES = (
         ("chain", "double_tree", TREES),
         ("double_tree", "binary_tree", TREES),
         ("binomial", "locality_tree", TREES),
+        ("flat", "binomial", ("gather", "scatter")),
+        ("one_shot", "pairwise", ("all_to_all",)),
+        ("bruck", "bruck", ("all_to_all",)),
     ],
 )
 @pytest.mark.parametrize(("ranks", "group"), [(8, 4), (12, 3), (15, 5), (6, 1), (6, 6)])

@@ -55,7 +55,7 @@ def test_alone_nothing_is_sent(name: str, collective: str) -> None:
 @pytest.mark.parametrize("name", REGISTRY)
 def test_an_algorithm_is_one_short_file(name: str) -> None:
     (path,) = Path(algorithms.__file__).parent.rglob(f"{name}.py")
-    assert len(path.read_text(encoding="utf-8").splitlines()) < 85
+    assert len(path.read_text(encoding="utf-8").splitlines()) < max(85, 15 * len(REGISTRY[name].serves))
 
 
 def test_every_collective_is_served() -> None:

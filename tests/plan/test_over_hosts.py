@@ -13,7 +13,7 @@ from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose_over_hosts
 from ringtree.plan.choice import shortlist
 from ringtree.plan.nesting import nestings
-from ringtree.plan.over_hosts import INNER, OUTER, _priced_nestings
+from ringtree.plan.over_hosts import BLOCKWISE, INNER, OUTER, _priced_nestings
 from ringtree.price import Hosts, SharedMemory, seconds
 from ringtree.verify import prove
 
@@ -79,6 +79,32 @@ def test_other_collectives_are_nested_where_that_is_faster(collective: str) -> N
     assert found == ["hierarchical"] * 2
 
 
+@pytest.mark.parametrize(
+    ("collective", "layout", "messages"),
+    [
+        ("all_to_all", (0, 0, 0, 0, 1, 1, 1, 1), (8, 32)),  # each rank one to the other host, in place of four
+        ("all_to_all", (0, 1, 1, 1, 2, 2), (12, 22)),
+        ("gather", (0, 0, 0, 0, 1, 1, 1, 1), (1, 4)),
+        ("scatter", (0, 1, 1, 1, 2, 2), (2, 3)),
+    ],
+)
+def test_short_blocks_cross_the_network_together(
+    collective: str, layout: tuple[int, ...], messages: tuple[int, int]
+) -> None:
+    where, root = hosts(layout, 60e-6), 1 if COLLECTIVES[collective].rooted else None
+    found = choose_over_hosts(collective, where, root, 8 * len(layout))
+    assert found.algorithm == "hierarchical"
+    together = crossing(found.steps.apply(found.algorithm, collective, len(layout), root), layout)
+    each = crossing(build("one_shot" if root is None else "flat", collective, len(layout), root), layout)
+    assert (together[0], each[0]) == messages and together[1] == each[1], "as many bytes, in fewer messages"
+
+
+@pytest.mark.parametrize("collective", BLOCKWISE)
+def test_long_blocks_go_their_own_way(collective: str) -> None:
+    root = 1 if COLLECTIVES[collective].rooted else None
+    assert choose_over_hosts(collective, hosts((0, 0, 1, 1)), root, 64 << 20).algorithm != "hierarchical"
+
+
 @pytest.mark.slow
 def test_many_ranks_at_random_have_a_nesting_that_fits_the_slots() -> None:
     layout = tuple(int(host) for host in np.random.default_rng(0).integers(0, 6, 30))
@@ -106,15 +132,17 @@ def test_rank_order_leaves_what_agrees_to_the_last_bit() -> None:
     ids=str,
 )
 @pytest.mark.parametrize(
-    ("collective", "root"), [("all_reduce", None), ("all_gather", None), ("broadcast", 0), ("reduce", 0)]
+    ("collective", "root"),
+    [("all_reduce", None), ("all_gather", None), ("broadcast", 0), ("reduce", 0), ("gather", 0), ("all_to_all", None)],
 )
 def test_the_quickest_nesting_of_all_is_considered(collective: str, root: int | None, layout: tuple[int, ...]) -> None:
     for latency_s, nbytes in ((5e-6, 1 << 16), (1e-3, 1 << 10), (30e-6, 1 << 21)):
         where, all_s = hosts(layout, latency_s), []
-        for options in nestings(layout, INNER, OUTER):
+        inner, outer = (BLOCKWISE.get(collective, names) for names in (INNER, OUTER))
+        for options in nestings(layout, inner, outer):
             with suppress(ValueError):
                 schedule = build("hierarchical", collective, len(layout), root, **dict(options))
                 all_s.append(seconds(schedule, where, nbytes))
         found = [c.time_s for c in _priced_nestings(collective, where, root, nbytes)]
         assert min(found) == min(all_s)
-        assert len(found) < len(all_s) or len(all_s) <= len(INNER) + len(OUTER)
+        assert len(found) < len(all_s) or len(all_s) <= len(inner) + len(outer)

@@ -15,8 +15,17 @@ from tests.transform.cases import Strange, keeps_its_promise
 from tests.transform.test_nest import Cut
 
 HOSTS = [(0, 0, 0, 1), (0, 1, 1, 1, 2, 2), (0, 1, 0, 1), (0, 0, 0, 0, 1, 2), (5, 2, 2, 5, 9, 2, 9, 9, 9, 2)]
-INNER = ("ring", "two_shot", "halving_doubling", "chain", "binomial", "flat", "one_shot", "bruck", "pat")
+INNER = ("ring", "two_shot", "halving_doubling", "chain", "binomial", "flat", "one_shot", "bruck", "pat", "pairwise")
 OUTER = ("ring", "two_shot", "one_shot", "recursive_doubling", "double_tree", "halving_doubling", "circulant", "swing")
+OUTER += ("binomial", "flat", "pairwise", "bruck")
+
+PIECES = {
+    "broadcast": ("chain", "double_tree"),
+    "reduce": ("chain", "double_tree"),
+    "gather": ("flat", "binomial"),
+    "scatter": ("binomial", "flat"),
+    "all_to_all": ("bruck", "bruck"),
+}
 
 
 @pytest.mark.parametrize("host_of", HOSTS, ids=str)
@@ -34,12 +43,12 @@ def test_all_pairs_are_proved(collective: str, host_of: tuple[int, ...]) -> None
                 assert (nested.ranks, nested.root, nested.collective) == (len(host_of), root, collective)
                 prove(nested)
                 proved += 1
-    assert proved >= 12
+    assert proved >= 9
 
 
 @pytest.mark.parametrize("collective", PHASES)
 def test_schedules_of_several_pieces_are_right(collective: str) -> None:
-    names = ("chain", "double_tree") if COLLECTIVES[collective].rooted else ("ring", "halving_doubling")
+    names = PIECES.get(collective, ("ring", "halving_doubling"))
     inner, outer = (Cut(name, pieces) for name, pieces in zip(names, (2, 3), strict=True))
     root = 3 if COLLECTIVES[collective].rooted else None
     keeps_its_promise(nest_in_hosts(collective, inner, outer, (0, 0, 1, 1, 1, 2), root))
@@ -82,7 +91,7 @@ def test_mistakes_are_refused() -> None:
     ring = find("ring")
     with pytest.raises(ValueError, match="expected the number of each rank's host"):
         nest_in_hosts("all_reduce", ring, ring, ())
-    with pytest.raises(ValueError, match="all_to_all is not nested"):
-        nest_in_hosts("all_to_all", ring, ring, (0, 0, 1))
+    with pytest.raises(ValueError, match="scan is not nested"):
+        nest_in_hosts("scan", ring, ring, (0, 0, 1))
     with pytest.raises(ValueError, match="carousel moves blocks by way of scratch"):
         nest_in_hosts("all_gather", ring, Strange(), (0, 0, 1))

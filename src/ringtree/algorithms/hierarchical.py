@@ -3,7 +3,8 @@
 Between groups a rank sends 1/g of the vector where the collective can be sharded. Options: `group` (the
 size of a group, a divisor of n; or each rank's group, such as 0,0,1,0: any ranks, transform.nest_in_hosts), `inner` and
 `outer` (names of algorithms). By default g is the greatest divisor of n that is at most its square root, inside is a
-ring, between is halving-doubling, for broadcast and reduce a chain and a double tree; a prime n has no groups.
+ring, between is halving-doubling; for broadcast and reduce a chain and a double tree, for gather and scatter binomial
+trees, for all_to_all pairwise exchanges. A prime n has no groups.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isqrt
 
-from ringtree.algorithms.cost import S, Term, at_most, cost, lg, minimum, power_of_two
+from ringtree.algorithms.cost import S, Term, at_most, cost, lg, minimum, n, power_of_two
 from ringtree.algorithms.groups import read
 from ringtree.algorithms.registry import find
+from ringtree.algorithms.trees.binomial import t as subtree
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import nest, nest_in_hosts
+from ringtree.transform.nest_all_to_all import AT_ONCE
 
 SOURCE = (
     "Karonis and others: Exploiting hierarchy in parallel computer networks to optimize collective operation "
@@ -31,6 +34,8 @@ def default_group(ranks: int) -> int:
 
 g = Term("g", default_group, "g ranks a group")
 h = Term("h", lambda ranks: ranks // default_group(ranks), "h = n/g groups")
+t = Term("t", lambda ranks: subtree.of(h.of(ranks)), "t: groups in the root's greatest subtree")
+b = Term("b", lambda ranks: -(-h.of(ranks) // AT_ONCE), f"b = h/{AT_ONCE}, rounded up")
 q = Term("q", lambda ranks: power_of_two(h.of(ranks)), "q: the largest power of two up to h")
 
 
@@ -75,6 +80,31 @@ def reduce(
 ) -> Schedule:
     """Returns `inner` inside groups, then `outer` to the root's group. ValueError where `group` does not divide n."""
     return _nested("reduce", ranks, root, group, inner, outer)
+
+
+@cost(lg(g) + lg(h), t / h * S)
+def gather(
+    ranks: int, root: int, *, group: int | str | None = None, inner: str = "binomial", outer: str = "binomial"
+) -> Schedule:
+    """Returns `inner` to a rank of each group, then `outer` to the root. ValueError where `group` does not divide n."""
+    return _nested("gather", ranks, root, group, inner, outer)
+
+
+@cost(lg(g) + lg(h), (n - 1) / n * S)
+def scatter(
+    ranks: int, root: int, *, group: int | str | None = None, inner: str = "binomial", outer: str = "binomial"
+) -> Schedule:
+    """Returns `outer` to a rank of each group, then `inner`. ValueError where `group` does not divide n."""
+    return _nested("scatter", ranks, root, group, inner, outer)
+
+
+@cost(h - (g > 1) + (g > 1) * g * b, (h - 1) / h * S + (g - 1) / g * S)
+def all_to_all(
+    ranks: int, *, group: int | str | None = None, inner: str = "pairwise", outer: str = "pairwise"
+) -> Schedule:
+    """Returns `outer` between ranks of one index, all blocks for a group in one message, then `inner`. ValueError where
+    `group` does not divide n."""
+    return _nested("all_to_all", ranks, None, group, inner, outer)
 
 
 def _nested(collective: str, ranks: int, root: int | None, group: int | str | None, inner: str, outer: str) -> Schedule:

@@ -26,6 +26,9 @@ from ringtree.price.over_hosts import PricedOverHosts, windows
 INNER = ("two_shot", "one_shot", "ring", "flat", "chain", "binomial")
 OUTER = ("two_shot", "one_shot", "ring", "halving_doubling", "recursive_doubling", "binomial", "chain", "double_tree")
 """The algorithms that are nested, inside and between, where they serve what the nesting asks."""
+TREES, EXCHANGES = ("flat", "binomial"), ("pairwise", "one_shot", "bruck")
+BLOCKWISE = {"gather": TREES, "scatter": TREES, "all_to_all": EXCHANGES}
+"""The algorithms that are nested for collectives of blocks, inside as between."""
 PIECES_NBYTES = 1 << 17
 """Algorithms that pass a vector on piece by piece cut it so."""
 MOST_PIECES = 64
@@ -177,10 +180,11 @@ def _priced_nestings(collective: str, hosts: Hosts, root: int | None, nbytes: in
                 found[inside, between] = _candidate(NESTED, collective, hosts, root, nbytes, steps)
         return min((pair for pair in pairs if pair in found), key=lambda pair: found[pair].time_s, default=None)
 
-    best = next(filter(None, (quickest((inside,), OUTER) for inside in INNER)), None)
-    if best and (best := quickest(INNER, best[1:])):
-        quickest(best[:1], OUTER)
-    return [found[pair] for pair in product(INNER, OUTER) if pair in found]
+    inner, outer = BLOCKWISE.get(collective, INNER), BLOCKWISE.get(collective, OUTER)
+    best = next(filter(None, (quickest((inside,), outer) for inside in inner)), None)
+    if best and (best := quickest(inner, best[1:])):
+        quickest(best[:1], outer)
+    return [found[pair] for pair in product(inner, outer) if pair in found]
 
 
 def _candidate(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
+from ringtree.transform.nest_blocks import BLOCKWISE, nest_blocks
 from ringtree.transform.one_buffer import in_place
 from ringtree.transform.phases import INSIDE, Indices, Phase, ScheduleBuilder, nesting_of
 from ringtree.transform.rows import expand_block, fuse, single
@@ -22,12 +23,15 @@ def nest(
 
     all_reduce: each group reduce-scatters; ranks of the same index all-reduce their shard; each group all-gathers.
     Where inner does not serve these, each group reduces to its first rank, the first ranks all-reduce, each broadcasts.
-    broadcast and reduce go through the ranks that have the root's index. The vector is cut into as many chunks as
+    broadcast and reduce go through the ranks that have the root's index; gather, scatter and all_to_all as in
+    nest_blocks. The vector is cut into as many chunks as
     both need. Groups of other ranks than consecutive ones, or of unequal sizes: nest_in_hosts.
     """
     if ranks < 1 or group < 1 or ranks % group:
         raise ValueError(f"nest: groups of {group} do not divide {ranks} ranks; expected a divisor of {ranks}")
     nesting = nesting_of(collective, inner, outer)
+    if collective in BLOCKWISE:
+        return nest_blocks(collective, inner, outer, list(np.arange(ranks).reshape(-1, group)), root)
     groups = ranks // group
     at_group, at_index = divmod(root or 0, group)
     phases = []

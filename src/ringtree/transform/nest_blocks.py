@@ -1,4 +1,8 @@
-"""Hierarchical composition of collectives that move blocks and add nothing up, over groups of any ranks and sizes."""
+"""Hierarchical composition of collectives that move blocks and add nothing up, over groups of any ranks and sizes.
+
+gather and scatter go through a leader of each group, as in Kielmann and others (MagPIe: MPI's collective communication
+operations for clustered wide area systems, 1999).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,67 @@ from math import lcm
 import numpy as np
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.transform.nest_all_to_all import nest_all_to_all
 from ringtree.transform.one_buffer import in_place
-from ringtree.transform.phases import Indices, Members, ScheduleBuilder
+from ringtree.transform.phases import Indices, Members, ScheduleBuilder, nesting_of
+from ringtree.transform.relabel import relabel
+from ringtree.transform.reverse import reverse
 from ringtree.transform.rows import by_round, joined, later, single
 
+LED = ("gather", "scatter")
+BLOCKWISE = (*LED, "all_to_all")
+"""The collectives that are nested here whatever the groups."""
 
-def nest_all_gather(inner: ScheduleBuilder, outer: ScheduleBuilder, members: Members) -> Schedule:
+
+def nest_blocks(
+    collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder, members: Members, root: int | None = None
+) -> Schedule:
+    """`inner` in each group and `outer` between them. ValueError where inner or outer does not serve its part, or moves
+    blocks other than from their place to their place.
+
+    all_gather: a block crosses once to each other group, received by a rank of about the sender's index. gather and
+    scatter: the root and the first rank of every other group take part in outer. all_to_all: nest_all_to_all.
+    """
+    nesting_of(collective, inner, outer)
+    name, order = f"{inner.name}+{outer.name}", np.concatenate(members)
+    if len(members) == 1:
+        return replace(inner.build(collective, len(order), root), name=name)
+    if len(order) == len(members):
+        at = None if root is None else int(np.flatnonzero(order == root)[0])
+        whole = replace(outer.build(collective, len(order), at), name=name)
+        return whole if np.array_equal(order, np.arange(len(order))) else relabel(whole, order)
+    if collective == "all_to_all":
+        return nest_all_to_all(inner, outer, members)
+    if collective == "all_gather":
+        return _all_gather(inner, outer, members)
+    assert root is not None
+    gathered = _gather(collective, inner, outer, members, root)
+    return gathered if collective == "gather" else reverse(gathered)
+
+
+def _gather(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder, members: Members, root: int) -> Schedule:
+    """The gather through the leaders of groups; by algorithms for `collective`, a scatter's backwards."""
+
+    def built(builder: ScheduleBuilder, ranks: int, at: int) -> Schedule:
+        schedule = in_place(builder.build(collective, ranks, at))
+        return _by_blocks(schedule if collective == "gather" else reverse(schedule))
+
+    heads = [int(np.flatnonzero(ranks == root)[0]) if root in ranks else 0 for ranks in members]
+    leaders = np.array([ranks[head] for ranks, head in zip(members, heads, strict=True)])
+    top = next(at for at, ranks in enumerate(members) if root in ranks)
+    between = built(outer, len(members), top)
+    inside = [built(inner, len(ranks), head) for ranks, head in zip(members, heads, strict=True)]
+    unit = lcm(*(s.chunks // s.ranks for s in (between, *inside)))
+    home = [
+        _gathered(schedule, ranks, list(ranks[:, None]), unit) for schedule, ranks in zip(inside, members, strict=True)
+    ]
+    rows = by_round(home), _gathered(between, leaders, members, unit)
+    blocks = tuple(Block(part) for part in rows if len(part))
+    ranks = sum(map(len, members))
+    return Schedule(f"{inner.name}+{outer.name}", "gather", ranks, ranks * unit, blocks, root)
+
+
+def _all_gather(inner: ScheduleBuilder, outer: ScheduleBuilder, members: Members) -> Schedule:
     """Between hosts, the ranks of index k in their hosts gather their blocks; in a host of fewer ranks, rank k modulo
     their number receives them. Then every host gathers what its ranks have received."""
     sizes = [len(ranks) for ranks in members]
@@ -35,7 +94,7 @@ def nest_all_gather(inner: ScheduleBuilder, outer: ScheduleBuilder, members: Mem
 
 
 def _by_blocks(schedule: Schedule) -> Schedule:
-    """The all_gather in place, one chunk a row; ValueError where it moves a chunk by way of another position."""
+    """The schedule in place, one chunk a row; ValueError where it moves a chunk by way of another position."""
     rows = single(in_place(schedule).expand())
     data = (rows.source_buffer == Buffer.DATA) & (rows.target_buffer == Buffer.DATA)
     if not np.all(data & (rows.source_chunk == rows.target_chunk)):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Column, Schedule, Transfers
 from ringtree.transform.nest import nest
-from ringtree.transform.nest_blocks import nest_all_gather
+from ringtree.transform.nest_blocks import BLOCKWISE, nest_blocks
 from ringtree.transform.one_buffer import in_place
 from ringtree.transform.phases import INSIDE, Indices, Members, ScheduleBuilder, nesting_of
 from ringtree.transform.relabel import relabel
@@ -39,6 +39,8 @@ def nest_in_hosts(
     if where.ndim != 1 or not len(where) or where.dtype.kind not in "iu":
         raise ValueError(f"nest: hosts {host_of!r}; expected the number of each rank's host")
     members = [np.flatnonzero(where == host) for host in sorted(set(where.tolist()))]
+    if collective in BLOCKWISE:
+        return nest_blocks(collective, inner, outer, members, root)
     order, each = np.concatenate(members), len(members[0])
     if all(len(ranks) == each for ranks in members):
         at = None if root is None else int(np.flatnonzero(order == root)[0])
@@ -46,10 +48,10 @@ def nest_in_hosts(
         return whole if np.array_equal(order, np.arange(len(where))) else relabel(whole, order)
     if collective == "reduce_scatter":
         nesting_of(collective, inner, outer)
-        return reverse(nest_all_gather(inner, outer, members))
-    phases = nesting_of(collective, inner, outer)
+        return reverse(nest_blocks("all_gather", inner, outer, members))
     if collective == "all_gather":
-        return nest_all_gather(inner, outer, members)
+        return nest_blocks(collective, inner, outer, members)
+    phases = nesting_of(collective, inner, outer)
     if (INSIDE, "reduce_scatter") in phases:
         return _shared(inner, outer, members)
     return _led(collective, phases, inner, outer, members, root)

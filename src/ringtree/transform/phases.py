@@ -43,6 +43,9 @@ PHASES: dict[str, tuple[tuple[Phase, ...], ...]] = {
     "all_gather": (((BETWEEN, "all_gather"), (INSIDE, "all_gather")),),
     "broadcast": (((BETWEEN, "broadcast"), (INSIDE, "broadcast")),),
     "reduce": (((INSIDE, "reduce"), (BETWEEN, "reduce")),),
+    "gather": (((INSIDE, "gather"), (BETWEEN, "gather")),),
+    "scatter": (((BETWEEN, "scatter"), (INSIDE, "scatter")),),
+    "all_to_all": (((BETWEEN, "all_to_all"), (INSIDE, "all_to_all")),),
 }
 """The nestings of each collective, the best first; one is possible if both algorithms serve its phases."""
 
