@@ -157,6 +157,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ringtree: no command {command!r}: expected one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     args = parser_for(command).parse_args(words)
+    if "command_line" in args:  # of commands that start themselves elsewhere
+        args.command_line = words
     try:
         if files := sys.modules.get("ringtree.cli.options.files"):  # of commands that read any
             files.check_read(args)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from ringtree.bench.record import BenchRow, write
 from ringtree.bench.sweep import SweepCase, beside, plan
 from ringtree.cli.arguments.byte_sizes import parse_bytes, sizes
 from ringtree.cli.arguments.destination import check_destinations
+from ringtree.cli.options.hosts import are_given
 from ringtree.cli.terminal import SILENT, Bar, progress
 from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
 from ringtree.formats import chrome, load
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 
+ON_HOSTS = "ringtree.cli.on_hosts"
+"""The module that starts the command on other hosts, loaded where --hosts is given."""
 MOST_CALLS = 1_000_000
 """The most calls of one case: the times of all are kept."""
 
@@ -53,16 +57,23 @@ def run(args: argparse.Namespace) -> int:
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
     effort, world = _effort(args), detect()
     launched = world.size > 1
-    if launched and (args.ranks or args.threads):
-        option = "-t/--threads" if args.threads else "-n/--ranks"
+    if launched and (args.ranks or args.threads or args.hosts):
+        option = "-t/--threads" if args.threads else "-n/--ranks" if args.ranks else "--hosts"
         raise ValueError(f"{option} in a rank of the {world.size} that {world.launcher} started; leave it out")
-    ranks = [world.size] if launched else args.ranks or [2]
+    on_hosts = import_module(ON_HOSTS) if are_given(args) else None
+    if on_hosts and args.threads:
+        raise ValueError("-t/--threads with --hosts, whose ranks are processes; leave it out")
+    ranks = [world.size] if launched else [on_hosts.ranks(args)] if on_hosts else args.ranks or [2]
     if args.schedule:
-        tables = _of_file(args, ranks if launched or args.ranks else None, nbytes)
+        tables = _of_file(args, ranks if launched or on_hosts or args.ranks else None, nbytes)
     elif args.collective is None:
         raise ValueError(f"required: COLLECTIVE, one of {', '.join(COLLECTIVES)}, or --schedule FILE")
     else:
         tables = plan(args.collective, ranks, nbytes, args.dtype, args.op, args.root or 0, args.algorithm)
+    if on_hosts:
+        check_destinations(args, args.json, args.trace)
+        code: int = on_hosts.run_in_slots(args, ranks[0])
+        return code
     if not launched:
         return _tables(args, tables, effort, None)
     with init() as comm:

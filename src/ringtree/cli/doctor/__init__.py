@@ -20,6 +20,7 @@ from ringtree.cli.doctor import group, shown
 from ringtree.cli.doctor.between import findings
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.this_host import check_host
+from ringtree.cli.options.hosts import are_given
 from ringtree.ir.units import count
 from ringtree.pages.doctor_page import doctor_page
 from ringtree.runtime.bootstrap.environment import World, detect, leave_launcher
@@ -27,7 +28,7 @@ from ringtree.runtime.bootstrap.environment import World, detect, leave_launcher
 FORM = 1
 """The version of the JSON's form."""
 SECTION = "hosts"
-ON_HOSTS = "ringtree.cli.doctor.on_hosts"
+ON_HOSTS = "ringtree.cli.on_hosts"
 """The module that starts the command on other hosts, loaded where --hosts is given."""
 
 
@@ -36,12 +37,10 @@ def run(args: argparse.Namespace) -> int:
     Returns 1 where there is a problem."""
     if not args.seconds > 0:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0")
-    if args.hosts is not None:
+    if are_given(args):
         check_destinations(args, args.html)
-        started: int = import_module(ON_HOSTS).run(args)
+        started: int = import_module(ON_HOSTS).run_on_each(args)
         return started
-    if args.ssh is not None or args.python is not None:
-        raise ValueError("--ssh and --python are for ranks on several hosts; expected --hosts beside them")
     try:
         world, contradiction = detect(meets=True), ""
     except ValueError as error:  # the launcher's variables contradict each other

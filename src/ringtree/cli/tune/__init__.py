@@ -17,6 +17,7 @@ from ringtree.bench.tuned_text import text
 from ringtree.bench.tuning import Tuning, in_turns, tune
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.options.hosts import are_given
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
 from ringtree.files.replacing import replacing
@@ -31,6 +32,8 @@ from ringtree.runtime.world import init
 
 DEVICES = "ringtree.cli.tune.devices"
 """Loaded where --device or --from is given."""
+ON_HOSTS = "ringtree.cli.on_hosts"
+"""Loaded where --hosts is given."""
 MOST = "64M"
 LONGEST_S = 3600.0
 MOST_RANKS = 64
@@ -39,16 +42,28 @@ CONTENDERS_SHARE = 0.5
 
 
 def run(args: argparse.Namespace) -> int:
+    """Measures this machine, on the hosts that are given, or devices. Returns the exit code."""
+    if not 0 < args.seconds <= LONGEST_S:
+        raise ValueError(f"--seconds {args.seconds:g}: expected more than 0, at most {LONGEST_S:g}")
+    hosts, devices = are_given(args), args.device or args.from_file
+    if devices and hosts:
+        raise ValueError("--hosts measures ranks on CPUs and their network; expected no --device or --from beside it")
+    if args.json and not devices:
+        raise ValueError("--json is for copies between devices; expected --device or --from beside it")
+    code: int
+    if devices:
+        code = import_module(DEVICES).run(args)
+    elif hosts:
+        code = import_module(ON_HOSTS).run_on_each(args)
+    else:
+        code = _measure(args)
+    return code
+
+
+def _measure(args: argparse.Namespace) -> int:
     """Measures, fits cost parameters and writes them to a file. Returns the exit code."""
     from datetime import datetime
 
-    if not 0 < args.seconds <= LONGEST_S:
-        raise ValueError(f"--seconds {args.seconds:g}: expected more than 0, at most {LONGEST_S:g}")
-    if args.device or args.from_file:
-        code: int = import_module(DEVICES).run(args)
-        return code
-    if args.json:
-        raise ValueError("--json is for copies between devices; expected --device or --from beside it")
     here = cores_here()
     ranks = args.ranks or usual_ranks(len(here) or usable_cores())
     if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:

@@ -3,6 +3,7 @@
     ringtree bench all_reduce -n 4                             8 bytes to 64 MiB
     ringtree bench all_gather -n 1,2,4 -b 1K -e 16M -f 4 --algorithm all --json rows.json
     ringtree bench --schedule ring.xml                         a file's schedule, beside the algorithm that calls choose
+    ringtree bench all_reduce --hosts a:4,b:4                  4 ranks on each of two hosts, by ssh
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 4 -H 10.0.0.1:2,10.0.0.2:2 ringtree bench all_reduce
 
 -n is the number of ranks; nccl-tests' -n is --iters here. Started by mpirun, torchrun or srun (also over hosts), each
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.bench.data import OPS, TYPES
+from ringtree.cli.options import hosts
 from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import FileRead, Functions, to_write
 from ringtree.cli.options.subject import rank_counts
@@ -86,5 +88,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="after measuring each case, record one more call in place; write these calls one after another as a "
         "trace (JSON, which Perfetto opens; .gz)",
     )
+    hosts.add_arguments(parser, "ranks on these hosts, such as a:4,b:4, or a hostfile")
     for option in MISTAKEN:
         add(option, nargs="?", action=Refuse, help=argparse.SUPPRESS)

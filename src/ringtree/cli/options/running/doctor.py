@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import argparse
 
-from ringtree.cli.options.files import MayBeFile, to_write
+from ringtree.cli.options import hosts
+from ringtree.cli.options.files import to_write
 
 SECONDS = 10.0
 
@@ -29,11 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as JSON")
     form.add_argument("--html", type=to_write, metavar="FILE", help="write a page that any browser opens")
-    parser.add_argument(
-        "--hosts", type=MayBeFile, metavar="LIST|FILE", help="check these hosts and their links, over ssh"
-    )
-    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach them, as in ringtree run (default ssh)")
-    parser.add_argument("--python", metavar="PATH", help="the Python there (default: the path of this one)")
+    hosts.add_arguments(parser, "check these hosts and their links")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="seconds for all links between hosts (default 10)"
     )

@@ -3,6 +3,7 @@
     ringtree tune                       takes some seconds; writes ~/.config/ringtree/machine.json, which init() reads
     ringtree tune -n 2,4,8 --seconds 30 --output machine.json
     ringtree tune --device cuda         copies between GPUs and with the host, and what is below nominal
+    ringtree tune --hosts a,b           this and the network between these hosts, by ssh
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 2 -H 10.0.0.1,10.0.0.2 ringtree tune
 
 Measures calls of a few algorithms in turn and fits cost parameters to them: seconds per call and per message, rates of
@@ -11,9 +12,9 @@ measures the algorithms that calls choose from against each other, and corrects 
 choose algorithms and cut schedules by these parameters. The file is a topology, for `ringtree simulate --topology FILE`
 too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
 
-Ranks on several hosts, started as any program is (RINGTREE_ADDRESS set), measure in addition the latency and bandwidth
-of the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune` on that host
-alone keeps the network.
+Ranks on several hosts, by --hosts or started as any program is (RINGTREE_ADDRESS set), measure in addition the latency
+and bandwidth of the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune`
+on that host alone keeps the network.
 
 --device cuda times copies between every two GPUs, with and without peer access, within each, and to and from the host's
 memory, pinned and pageable, each way and both at once. It prints the rates beside the nominal ones, says what is below
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 
+from ringtree.cli.options import hosts
 from ringtree.cli.options.files import FileRead, to_write
 from ringtree.cli.options.subject import rank_counts
 
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 20)")
     add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 64M; with --device 256M)")
     add("--output", type=to_write, metavar="FILE", help="file to write (default: the file that init() reads)")
+    hosts.add_arguments(parser, "measure the network between these hosts, too")
     add("--device", choices=["cuda"], help="measure copies between devices of this kind, instead of ranks on CPUs")
     add("--json", type=to_write, metavar="FILE", help="with --device: also write the measured copies")
     add("--from", dest="from_file", type=FileRead, metavar="FILE", help="explain the copies of a file of --json")
