@@ -10,6 +10,7 @@
 // conflicting one is a data race.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <atomic>
@@ -24,7 +25,7 @@ namespace weak {
 
 constexpr int most_threads = 4;
 constexpr std::size_t stack_bytes = 64 * 1024;
-using Clock = std::vector<int>;  // per location: a position in its writes; then per thread: its own steps
+using Clock = std::vector<int>;  // per thread: its own steps; then per location: a position in its writes
 
 inline void join(Clock& a, const Clock& b) {
   if (a.size() < b.size()) a.resize(b.size(), 0);
@@ -149,8 +150,8 @@ class Checker {
     writes.push_back({value, last.view});
     return true;
   }
-  // Plain accesses: `clock` has one entry a thread, which is the step of its last access.
-  std::size_t thread_entry(int thread) const { return 1000 + static_cast<std::size_t>(thread); }
+  // Plain accesses: a view begins with one entry a thread, which is the step of its last access.
+  static std::size_t thread_entry(int thread) { return static_cast<std::size_t>(thread); }
   void plain(int& last_writer, int& last_write, int (&last_reads)[most_threads], bool is_write) {
     auto& t = *threads_[running_];
     auto mine = thread_entry(running_);
@@ -185,9 +186,10 @@ class Checker {
   struct Thread {
     Operation next;
     std::function<void()> body;
-    ucontext_t context;
+    ucontext_t context;  // of its beginning
+    jmp_buf place;
     Clock view;
-    bool done = false, parked = false, limited = false;
+    bool begun = false, done = false, parked = false, limited = false;
     int polled = 0;
     std::size_t writes_seen = 0;
   };
@@ -203,7 +205,7 @@ class Checker {
   void begin() {
     instance() = this;
     threads_.clear();
-    locations_.clear();
+    locations_.assign(most_threads, {});  // none: their entries in a view are the threads'
     failure_.clear();
     depth_ = 0;
     slept_ = 0;
@@ -216,7 +218,10 @@ class Checker {
     t.done = true;
     leave();
   }
-  void leave() { swapcontext(&threads_[running_]->context, &scheduler_); }
+  // A jump between stacks: swapcontext would ask the kernel for the mask of signals, which is most of what a run takes.
+  void leave() {
+    if (_setjmp(threads_[running_]->place) == 0) _longjmp(scheduler_, 1);
+  }
   // Everything up to the next call belongs to this operation.
   void step(int location, bool is_store) {
     threads_[running_]->next = {location, is_store};
@@ -229,7 +234,11 @@ class Checker {
 
   void resume(int thread) {
     running_ = thread;
-    swapcontext(&scheduler_, &threads_[thread]->context);
+    if (_setjmp(scheduler_) != 0) return;
+    auto& t = *threads_[thread];
+    if (t.begun) _longjmp(t.place, 1);
+    t.begun = true;
+    setcontext(&t.context);
   }
 
   void schedule() {
@@ -270,7 +279,7 @@ class Checker {
     for (int i = 0; i < static_cast<int>(threads_.size()); i++) {
       auto& t = *threads_[i];
       if (t.done || !t.parked || !t.limited) continue;
-      for (std::size_t k = 0; k < locations_.size(); k++)
+      for (std::size_t k = most_threads; k < locations_.size(); k++)
         see(t.view, k, static_cast<int>(locations_[k].writes.size()) - 1);
       able[count++] = i;
     }
@@ -296,7 +305,7 @@ class Checker {
   std::size_t depth_ = 0;
   std::string failure_;
   std::vector<std::unique_ptr<char[]>> stacks_;
-  ucontext_t scheduler_;
+  jmp_buf scheduler_;
   int running_ = 0, slept_ = 0;
   bool redundant_ = false;
 };
