@@ -289,6 +289,15 @@ GOOD = ring(2)
             GOOD.replace('depid="-1" deps="-1"', 'depid="4" deps="0"', 1),
             "depends on tb 4 step 0, which its gpu does not",
         ),
+        (GOOD.replace('chan="0"', 'chan="-3"', 1), "gpu 0 tb 0, line 3: chan=-3; expected 0 or more, or -1 for"),
+        (GOOD.replace('chan="0"', 'chan="-1"', 1), "gpu 0 tb 0, line 3: chan=-1; expected 0 or more, or -1 for"),
+        (GOOD.replace('<tb id="0"', '<tb id="-4"', 1), "gpu 0 tb -4, line 3: its id is negative; expected 0 or more"),
+        (GOOD.replace('hasdep="0"', 'hasdep="5"', 1), "line 4: hasdep=5; expected 0 or 1"),
+        (GOOD.replace('hasdep="0"', 'hasdep="-1"', 1), "line 4: hasdep=-1; expected 0 or 1"),
+        (
+            GOOD.replace('inplace="1"', 'inplace="1" minBytes="100" maxBytes="10"'),
+            "no call has minBytes 100 to maxBytes 10; expected minBytes up to maxBytes, or maxBytes 0 for no limit",
+        ),
         (GOOD.replace("<tb", "<block", 1), "line 3: <block> inside <gpu>; expected <tb>"),
         (
             GOOD.replace("<tb", '<copy i_off="0" o_off="5"/><tb', 1),
@@ -305,6 +314,17 @@ def test_a_broken_file_is_refused_in_one_line(text, message, tmp_path):
     with pytest.raises(FormatError, match=f"test.xml: .*{message}") as error:
         load(write(tmp_path, text))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("limits", ["", 'minBytes="100" maxBytes="0"', 'minBytes="100" maxBytes="100"'])
+def test_a_block_without_peers_may_have_no_channel(limits, tmp_path):
+    """As the first runtime reads it; and a file without an upper limit of bytes, or for one size."""
+    adds: Block = (-1, -1, ["re s0 i0 after 0.1"])
+    gpus: list[list[Block]] = [[(1 - r, 1 - r, ["s i0 i0", "r i0 s0"]), adds] for r in (0, 1)]
+    text = algo(gpus, 1, scratch=1).replace('inplace="1"', f'inplace="1" {limits}')
+    parts = text.split('send="-1" recv="-1" chan="0"')
+    assert len(parts) == 3
+    accept(tmp_path, 'send="-1" recv="-1" chan="-1"'.join(parts))
 
 
 @pytest.mark.parametrize(

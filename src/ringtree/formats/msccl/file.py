@@ -181,6 +181,8 @@ class _Reader:
         for key in ("srcbuf", "dstbuf"):
             if words[key] not in ("i", "o", "s"):
                 raise self.refuse(f"{key} {words[key][:20]!r}; expected i, o or s")
+        if numbers.get("hasdep", 0) not in (0, 1):
+            raise self.refuse(f"hasdep={numbers['hasdep']}; expected 0 or 1")
         depends = None if numbers["depid"] == -1 else (numbers["depid"], numbers["deps"])
         source, target = (words["srcbuf"], numbers["srcoff"]), (words["dstbuf"], numbers["dstoff"])
         block.steps.append(MscclStep(line, words["type"], source, target, numbers["cnt"], depends))
@@ -219,6 +221,7 @@ def _check(algo: Algo) -> None:
             raise FormatError(f"{algo.where(gpu.id)}: tb ids {_few(ids)}; expected each once")
         lanes: dict[tuple[str, int, int], int] = {}
         for at, block in enumerate(gpu.blocks):
+            _check_numbers(algo.where(gpu.id, at), block)
             for way, peer in (("send", block.send), ("recv", block.recv)):
                 if peer != -1 and (peer == gpu.id or not 0 <= peer < n):
                     raise FormatError(
@@ -233,8 +236,22 @@ def _check(algo: Algo) -> None:
             _check_steps(algo, gpu, at, dict(zip(ids, gpu.blocks, strict=True)))
 
 
+def _check_numbers(where: str, block: ThreadBlock) -> None:
+    """Checks what a runtime indexes its tables by. The first one took channel -1 for a thread block without peers."""
+    if block.id < 0:
+        raise FormatError(f"{where}: its id is negative; expected 0 or more")
+    if block.channel < 0 and (block.channel, block.send, block.recv) != (-1, -1, -1):
+        raise FormatError(f"{where}: chan={block.channel}; expected 0 or more, or -1 for a thread block without peers")
+
+
 def _check_runtime(algo: Algo) -> None:
     """Checks the attributes by which a runtime loads the file, where it has them."""
+    fewest, most = algo.numbers.get("minBytes", 0), algo.numbers.get("maxBytes", 0)
+    if most and fewest > most:
+        raise FormatError(
+            f"{algo.path}: no call has minBytes {fewest} to maxBytes {most}; expected minBytes up to maxBytes, or "
+            "maxBytes 0 for no limit"
+        )
     protocol, channels = algo.words.get("proto", PROTOCOLS[0]), algo.numbers.get("nchannels")
     if protocol.lower() not in map(str.lower, PROTOCOLS):
         raise FormatError(f"{algo.path}: proto is {protocol[:20]!r}; expected one of {', '.join(PROTOCOLS)}")
