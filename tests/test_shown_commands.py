@@ -205,7 +205,7 @@ def test_it_runs(
     assert main(words) == 0, capsys.readouterr().err
 
 
-WRITTEN = {"--html", "--trace", "--picture", "--checkpoint", "--every"}
+WRITTEN = {"--html", "--trace", "--picture", "--checkpoint", "--every", "--keep"}
 """Options with a value for what a training writes, which a plan does not take."""
 
 

@@ -67,6 +67,8 @@ MISTAKES = [
     ("--ffn-width 100 --gated --tp 8 --heads 8", "a feed-forward width of 100 cannot be divided evenly over 8 tensor"),
     ("--kv-heads 1 --cp 2 --context ulysses", "1 key-value head cannot be divided evenly over 2 ranks (cp x tp)"),
     ("--tied --pp 2", "a pipeline's first stage has the one and its last stage the other (pp): leave --tied out"),
+    ("--keep 2", "--keep without --checkpoint: it sets how many checkpoints stay"),
+    ("--checkpoint c --keep 0", "--keep 0: expected at least 1"),
     ("--elastic", "--elastic without --dp: expected at least 2 ranks"),
     ("--max-restarts 1", "--max-restarts without --elastic: it sets how often a rank that died is started again"),
     ("--elastic --dp 2 --max-restarts -1", "--max-restarts -1: expected 0 or more"),
@@ -168,11 +170,20 @@ def test_resuming_what_is_done_has_its_result(train: Ringtree, tmp_path: Path, e
         printed = command(*words, "2", "--resume", "--dp", "2", *elastic).stdout
     else:
         printed = train(*words, "2", "--resume", "--json", str(tmp_path / "x.json")).out
-        code, _, err = train(*words, "1", "--resume")
+        code, out, err = train(*words, "1", "--resume")
         assert code == 1 and err.count("\n") == 1 and "2 steps are done already; expected" in err
+        assert "resumed" not in out and f"{before}: 2 steps" in err and "expected --steps 2 or more" in err
     assert printed.count("2 steps asked for, and done already: nothing is left") == 1
     assert elastic or "nothing is written by --json" in printed
     assert before.stat() == written, "it is not written again"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("elastic", [[], ["--dp", "2", "--elastic"]], ids=["fixed", "elastic"])
+def test_the_last_checkpoints_stay(train: Ringtree, tmp_path: Path, elastic: list[str]) -> None:
+    code, _, err = train("--steps", "4", "--checkpoint", str(tmp_path / "c"), "--every", "1", "--keep", "2", *elastic)
+    assert code == 0, err
+    assert sorted(file.name for file in (tmp_path / "c").iterdir()) == ["step-00000003", "step-00000004"]
 
 
 LAUNCHERS = ["torchrun --nproc-per-node 2", "ringtree run -n 2"]

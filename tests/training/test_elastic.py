@@ -162,7 +162,7 @@ def test_a_process_that_comes_after_the_last_step_states_it(
 
     Roll(tmp_path).end()
     monkeypatch.setenv(RESTART, "1")
-    options = argparse.Namespace(checkpoint=None, every=None, resume=False, json=None)
+    options = argparse.Namespace(checkpoint=None, every=None, keep=None, resume=False, json=None)
     elastic_session.train(replace(PLAN, layout=ParallelLayout(dp=2)), options, tmp_path, 1, 5.0)
     assert capsys.readouterr().out == "rank 1 (restart 1) came when the training was done, and computed no step\n"
 

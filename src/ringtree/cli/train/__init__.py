@@ -95,8 +95,9 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
         raise ValueError("--topology names a cluster, on which nothing is started: expected --plan as well")
     if args.dtype is not None and not args.plan:
         raise ValueError(f"--dtype {args.dtype} is of a plan: expected --plan as well, ranks train in float32")
-    if args.every is not None and args.every < 1:
-        raise ValueError(f"--every {args.every}: expected at least 1")
+    for name in ("every", "keep"):
+        if (number := getattr(args, name)) is not None and number < 1:
+            raise ValueError(f"--{name} {number}: expected at least 1")
     groups = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
     if (args.pp or 1) > 1 and args.schedule != "naive":
         groups[0].setdefault("micro_batches", _fewest_micro_batches(args))

@@ -22,7 +22,7 @@ from ringtree.training import TrainingPlan
 from ringtree.training.core.checkpoint import claimed, latest_of_all, load, save
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.measure.measured import TrainingRecord
-from ringtree.training.session import Session, check_steps
+from ringtree.training.session import Session
 
 LINES = 20
 """Lines printed per training, about."""
@@ -82,12 +82,13 @@ class Keeping:
 
     def __init__(self, args: argparse.Namespace, bar: Bar) -> None:
         self._folder, self._every, self._resumes, self._bar = args.checkpoint, args.every, args.resume, bar
+        self._most_kept: int | None = args.keep
         self._kept_steps: int | None = None
 
     def resume(self, trainer: Trainer, found: Path | None, *, own: bool = False) -> None:
         """Gives the trainer what the last checkpoint, which was `found`, has, where that is asked for and there is one.
-        ValueError where there is one and it is not asked for: new ones would lie among the old. `own`: it is this
-        training's own, if it is not asked for."""
+        ValueError where there is one and it is not asked for: new ones would lie among the old; and where it has
+        more steps than are asked for. `own`: it is this training's own, if it is not asked for."""
         if found is None:
             if self._resumes:
                 self._bar.print(f"no checkpoint in {self._folder}: training starts from the beginning")
@@ -97,23 +98,27 @@ class Keeping:
                 f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
             )
         changed = load(trainer, found)
-        self._kept_steps = trainer.steps_done
+        self._kept_steps = done = trainer.steps_done
+        if done > trainer.plan.settings.steps:
+            raise ValueError(
+                f"{found}: {units.count(done, 'step')} are done already; expected --steps {done} or more, or a folder "
+                "without that one"
+            )
         self._bar.print(f"resumed from {found}" + (f", with {', '.join(changed)}" if changed else ""))
 
     def is_done(self, trainer: Trainer) -> bool:
         """Whether what was resumed has all the steps that are asked for, which it states: a launcher that restarts a
-        job whose last checkpoint is there has its result. ValueError: if it has more."""
-        done, steps = trainer.steps_done, trainer.plan.settings.steps
-        if self._kept_steps is None or done < steps:
+        job whose last checkpoint is there has its result."""
+        steps = trainer.plan.settings.steps
+        if self._kept_steps is None or trainer.steps_done < steps:
             return False
-        if done > steps:
-            check_steps(trainer)
         self._bar.print(f"{units.count(steps, 'step')} asked for, and done already: nothing is left to train")
         return True
 
     def keep(self, trainer: Trainer) -> None:
-        """Writes a checkpoint after the last step, and after every N steps where N was asked for."""
+        """Writes a checkpoint after the last step, and after every N steps where N was asked for; earlier ones go where
+        so many were not."""
         done, steps = trainer.steps_done, trainer.plan.settings.steps
         asked = done == steps or (self._every and done % self._every == 0)
         if self._folder and asked and done != self._kept_steps:
-            save(trainer, self._folder)
+            save(trainer, self._folder, self._most_kept)

@@ -27,7 +27,16 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import json_value, shown
-from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, claim, latest, leave_token, take_name
+from ringtree.training.core.checkpoint_folder import (
+    FACTS,
+    begin,
+    beside,
+    claim,
+    latest,
+    leave_token,
+    remove_earlier,
+    take_name,
+)
 from ringtree.training.core.checkpoint_reader import TensorReader
 from ringtree.training.core.checkpoint_table import COUNT, check_sizes
 from ringtree.training.core.plan import TrainingPlan
@@ -90,9 +99,10 @@ def _see(folder: Path, token: str) -> None:
         )
 
 
-def save(trainer: Trainer, folder: Path) -> Path:
+def save(trainer: Trainer, folder: Path, keep: int | None = None) -> Path:
     """Writes a checkpoint into a folder that all ranks share, each rank a part of it; all ranks call it. One of as many
-    steps is replaced. OSError: if it cannot be written, or is not all in that folder; earlier ones stay."""
+    steps is replaced. `keep`: of it and earlier ones, so many stay; None: all. OSError: if it cannot be written, or is
+    not all in that folder; earlier ones stay."""
     made = folder / f"step-{trainer.steps_done:08}"
     unfinished = beside(made)
 
@@ -108,6 +118,8 @@ def save(trainer: Trainer, folder: Path) -> Path:
         facts = {"steps": trainer.steps_done, **trainer.plan.record(), "files": files}
         _write(unfinished / FACTS, json.dumps(facts, indent=1, allow_nan=False))
         take_name(unfinished, made)
+        if keep is not None:
+            remove_earlier(made, keep, _is_whole)
 
     trainer.collect()
     try:
@@ -202,8 +214,21 @@ def _facts(checkpoint: Path) -> _Facts:
         if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps < 1 << 53:
             raise ValueError(f"steps: got {shown(steps)}; expected a whole number, at least 0")
     except (OSError, ValueError) as error:
-        raise ValueError(f"{checkpoint} is no finished checkpoint: its {FACTS} cannot be read ({error})") from None
+        raise ValueError(
+            f"{checkpoint} is no finished checkpoint: its {FACTS} cannot be read ({error}); without its folder, an "
+            "earlier one is taken"
+        ) from None
     return _Facts(steps, given["shape"], given["settings"], given["files"])
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether a folder has what a checkpoint has under its name, and nothing else."""
+    try:
+        facts = _facts(checkpoint)
+        files = {file.name for file in checkpoint.iterdir()}
+    except (OSError, ValueError):
+        return False
+    return files == {FACTS, *facts.files} and checkpoint.name == f"step-{facts.steps:08}"
 
 
 def _checked(checkpoint: Path, plan: TrainingPlan) -> _Facts:

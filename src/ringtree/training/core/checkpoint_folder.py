@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,6 +92,20 @@ def take_name(unfinished: Path, made: Path) -> None:
     unfinished.rename(made)
     _settle(made.parent)
     _remove(replaced)
+
+
+def remove_earlier(made: Path, keep: int, is_whole: Callable[[Path], bool]) -> None:
+    """Removes checkpoints of fewer steps than `made` from its folder, but for the `keep` - 1 of the most steps. One
+    that is not `is_whole`, and a link, stay and do not count; one that cannot be removed stays."""
+    found = ((file, NAME.fullmatch(file.name)) for file in made.parent.glob("step-*"))
+    steps = {int(match[1]): file for file, match in found if match and file.is_dir() and not file.is_symlink()}
+    last = int(made.name.removeprefix("step-"))
+    earlier = [k for k in sorted(steps, reverse=True) if k < last and is_whole(steps[k])]
+    for k in earlier[keep - 1 :]:
+        left = beside(steps[k])
+        with suppress(OSError):
+            steps[k].rename(left)  # so that of a job that ends here, the next one removes the rest
+            _remove(left)
 
 
 def _settle(folder: Path) -> None:

@@ -119,6 +119,7 @@ NEEDS = {
     "context": (("cp",), "it sets how attention works on divided sequences"),
     "every": (("checkpoint",), "it sets when a checkpoint is written"),
     "max_restarts": (("elastic",), "it sets how often a rank that died is started again"),
+    "keep": (("checkpoint",), "it sets how many checkpoints stay"),
     "resume": (("checkpoint",), "it continues from a checkpoint"),
     "server": (("async_staleness",), "it sets which ranks store the weights of asynchronous training"),
     "slow_factor": (("slow_rank",), "it sets how slow that rank is"),
@@ -146,6 +147,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("checkpoints, which any layout can resume")
     group.add_argument("--checkpoint", type=to_write, metavar="FOLDER", help="write a checkpoint after the last step")
     group.add_argument("--every", type=int, metavar="N", help="also write a checkpoint after every N steps")
+    group.add_argument("--keep", type=int, metavar="K", help="keep the last K checkpoints only (default all)")
     group.add_argument(
         "--resume", action="store_true", default=None, help="continue from the last checkpoint in the folder"
     )
