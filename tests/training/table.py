@@ -114,6 +114,15 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
     },
     **{f"zero{z} dp2 ep4": (ParallelLayout(dp=2, ep=4, zero=z), EXPERTS) for z in (2, 3)},
     "zero3 dp4 ep2 uneven": (ParallelLayout(dp=4, ep=2, zero=3), {"shape": {"experts": 6}, "settings": BY_SGD}),
+    "zero3 dp4 of few experts": (ParallelLayout(dp=4, zero=3), {"shape": {"experts": 2}, "settings": BY_SGD}),
+    "zero2 dp2 ep2 of few experts": (
+        ParallelLayout(dp=2, ep=2, zero=2, micro_batches=2),
+        {"shape": {"experts": 2}, "settings": BY_SGD},
+    ),
+    "zero3 dp3 of experts that leave a rest": (
+        ParallelLayout(dp=3, zero=3),
+        {"shape": {"experts": 4, "ffn_width": 21, "top_k": 4}, "settings": BY_SGD | {"batch": 9}},
+    ),
     **{
         f"{server} staleness 0 dp{n}": (ParallelLayout(dp=n, staleness=0, server=server), {})
         for server in ("central", "sharded", "peers")
@@ -221,7 +230,11 @@ QUICK = {
     "cp2 ring recompute",
     "cp2 ulysses recompute own shape",
     "zero2 dp2 ep2 recompute",
+    "zero3 dp4 of few experts",
+    "zero2 dp2 ep2 of few experts",
+    "zero3 dp3 of experts that leave a rest",
     "zero3 dp2 pp2 recompute",
 }
 """Layouts of the quick tests: every size of an axis and every two features that any of up to four ranks has, one of
-three axes, some of other shapes, and some whose blocks are computed again."""
+three axes, some of other shapes, some whose blocks are computed again, and some that divide stacks of experts along
+each of their dimensions."""

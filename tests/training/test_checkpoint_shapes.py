@@ -14,6 +14,9 @@ from tests.torch_backend.conftest import Worlds
 from tests.training.table import plan
 from tests.training.trained import TOLERANCE, alone
 
+FEW_EXPERTS = ("zero3 dp4 of few experts", "zero2 dp2 ep2 of few experts", "zero3 dp3 of experts that leave a rest")
+"""Layouts that divide stacks of experts along other dimensions than the first."""
+
 
 def _write(its: TrainingPlan, folder: Path) -> Path:
     """On a rank, or here: after the first step."""
@@ -44,7 +47,7 @@ def _alone(its: TrainingPlan) -> TrainingPlan:
     return replace(its, layout=ParallelLayout())
 
 
-@pytest.mark.parametrize("name", ["zero3 dp2 sp2 own shape", "zero3 dp2 tied"])
+@pytest.mark.parametrize("name", ["zero3 dp2 sp2 own shape", "zero3 dp2 tied", *FEW_EXPERTS])
 def test_another_layout_goes_on(worlds: Worlds, tmp_path: Path, name: str) -> None:
     its = plan(name)
     expected, *_ = alone(_alone(its))

@@ -16,6 +16,7 @@ from tests.training.table import plan
 NAMES = ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"]
 NAMES += ["zero3 dp2 sp2 own shape", "zero3 dp2 tied"]
 NAMES += ["zero1 dp2 tp2", "zero1 dp2 sp2 own shape"]
+NAMES += ["zero3 dp4 of few experts", "zero2 dp2 ep2 of few experts", "zero3 dp3 of experts that leave a rest"]
 STEPS_NBYTES = 4
 """AdamW's number of steps, for each parameter that it changes."""
 
@@ -64,11 +65,15 @@ def _peak(its: TrainingPlan) -> int:
     return measure(its).peak
 
 
-@pytest.mark.parametrize(("zero", "pp"), [(2, 1), (3, 1), pytest.param(2, 2, marks=pytest.mark.slow), (3, 2)])
-def test_what_zero_gathers_makes_up_the_peak(worlds: Worlds, zero: int, pp: int) -> None:
+@pytest.mark.parametrize(
+    ("zero", "pp", "experts"),
+    [(2, 1, 0), (3, 1, 0), pytest.param(2, 2, 0, marks=pytest.mark.slow), (3, 2, 0), (3, 1, 3)],
+)
+def test_what_zero_gathers_makes_up_the_peak(worlds: Worlds, zero: int, pp: int, experts: int) -> None:
     """Beside what is held between steps and saved for the backward pass, it is all that torch allocates, within 8 %."""
     layout = ParallelLayout(dp=2, pp=pp, zero=zero, micro_batches=2 * pp)
-    its = TrainingPlan(layout, Shape(width=64, layers=8, heads=4, context=8), TrainingSettings(batch=8))
+    shape = Shape(width=64, layers=8, heads=4, context=8, experts=experts)
+    its = TrainingPlan(layout, shape, TrainingSettings(batch=8))
     needed_nbytes = most_held(its).in_all + most_gathered_nbytes(its) + most_saved_nbytes(its)
     assert max(worlds(layout.ranks).run(_peak, its)) == pytest.approx(needed_nbytes, rel=0.08)
 

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, prod
+from math import prod
 
-from ringtree.training.core.placement import shapes_at
+from ringtree.training.core.placement import most_parameters, shapes_at
 from ringtree.training.core.plan import ELEMENT_NBYTES, STATE, TrainingPlan
-from ringtree.training.core.sizes import EXPERTS, shapes
+from ringtree.training.core.sizes import dividing_ranks, largest_shard, own_part, shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,11 @@ def _most_held(plan: TrainingPlan) -> Held:
 
 
 def _held_at(plan: TrainingPlan, position: int) -> Held:
-    zero, data, of_experts = plan.layout.zero, plan.layout.size("data"), plan.layout.size("expert_data")
-    whole, divided, undivided = list[int](), list[int](), shapes(plan.shape)
-    dealt = list[tuple[int, int]]()
-    for name, (rows, *rest) in shapes_at(plan, position):
-        mine, ranks = (rows // plan.layout.ep, of_experts) if EXPERTS in name else (rows, data)
-        whole.append(mine * prod(rest))
-        dealt.append((prod(undivided[name]), whole[-1]))
-        divided.append(ceil(mine / ranks) * prod(rest))
-    parameters = sum(divided if zero >= 2 else whole)
-    updated = _fullest(dealt, data) if zero == 1 else parameters
+    parameters = updated = most_parameters(plan, position)
+    if plan.layout.zero == 1:
+        undivided, its = shapes(plan.shape), shapes_at(plan, position)
+        dealt = [(prod(undivided[name]), prod(own_part(plan, name, size))) for name, size in its]
+        updated = _fullest(dealt, plan.layout.size("data"))
     element_nbytes, float_nbytes = plan.element_nbytes, ELEMENT_NBYTES["float32"]
     copied = element_nbytes < float_nbytes
     state_nbytes = float_nbytes * (len(STATE[plan.settings.optimizer]) + copied)
@@ -78,14 +73,13 @@ def _gathered_nbytes(plan: TrainingPlan, position: int) -> int:
     next one, and the part outside of blocks. Both have a block's whole gradients until they are divided. Stages of a
     pipeline keep all parameters, and add up all gradients."""
     layout, outside, blocks, shares = plan.layout, 0, defaultdict[str, int](int), 0
-    for name, (rows, *rest) in shapes_at(plan, position):
-        mine, ranks = (rows // layout.ep, "expert_data") if EXPERTS in name else (rows, "data")
-        share = ceil(mine / layout.size(ranks)) * prod(rest)
+    for name, size in shapes_at(plan, position):
+        ranks, share = dividing_ranks(plan, name), largest_shard(plan, name, size)
         shares += share
         if name.startswith("blocks."):
-            blocks[name.split(".")[1]] += layout.size(ranks) * share
+            blocks[name.split(".")[1]] += ranks * share
         else:
-            outside += layout.size(ranks) * share
+            outside += ranks * share
     whole = outside + sum(blocks.values())
     parameters = whole if layout.zero == 2 or layout.pp > 1 else outside + sum(sorted(blocks.values())[-2:])
     gradients = whole - shares if layout.pp > 1 else max(outside, *blocks.values())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, prod
+from math import prod
 
 from ringtree.training.core.plan import TrainingPlan, TrainingSettings
-from ringtree.training.core.sizes import EXPERTS, held
+from ringtree.training.core.sizes import held, largest_shard, own_part
 from ringtree.training.strategies.layers import pipeline
 
 
@@ -27,15 +27,10 @@ def layer_count(plan: TrainingPlan, position: int) -> int:
 
 def most_parameters(plan: TrainingPlan, position: int) -> int:
     """The parameters of a rank at a position of "pp" between two steps; the most, where they do not divide evenly."""
-    layout = plan.layout
-    total = 0
-    for name, (rows, *rest) in shapes_at(plan, position):
-        mine = rows
-        ranks = layout.size("data")
-        if EXPERTS in name:
-            mine, ranks = rows // layout.ep, layout.size("expert_data")
-        total += (ceil(mine / ranks) if layout.zero >= 2 else mine) * prod(rest)
-    return total
+    its = shapes_at(plan, position)
+    if plan.layout.zero >= 2:
+        return sum(largest_shard(plan, name, size) for name, size in its)
+    return sum(prod(own_part(plan, name, size)) for name, size in its)
 
 
 def shapes_at(plan: TrainingPlan, position: int) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -99,12 +99,38 @@ def held_nbytes(plan: TrainingPlan, named: str = "") -> int:
 
 
 def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
-    """Bytes as of `held_nbytes`, each first dimension filled up so that `ranks` divide it: of experts, or of all else.
-    Of experts, `ep` ranks have a share each, which `ranks` ranks divide."""
+    """Bytes as of `held_nbytes`, each dimension that `ranks` divide under ZeRO 2 and 3 filled up so that they can: of
+    experts, or of all else. Of experts, `ep` ranks have a share each, which `ranks` ranks divide."""
     groups = plan.layout.ep if experts else 1
-    its = [size for name, size in held(plan).items() if (EXPERTS in name) == experts]
-    rows = groups * ranks
-    return plan.element_nbytes * plan.layout.tp * sum(rows * ceil(first / rows) * prod(rest) for first, *rest in its)
+    mine = [(name, own_part(plan, name, size)) for name, size in held(plan).items() if (EXPERTS in name) == experts]
+    elements = sum(ranks * _largest_shard(name, size, ranks) for name, size in mine)
+    return plan.element_nbytes * plan.layout.tp * groups * elements
+
+
+def own_part(plan: TrainingPlan, name: str, size: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a parameter on one of the expert parallel ranks: of a stack of experts, its share of them."""
+    return (size[0] // plan.layout.ep, *size[1:]) if EXPERTS in name else size
+
+
+def dividing_ranks(plan: TrainingPlan, name: str) -> int:
+    """The number of ranks that divide a parameter under ZeRO 2 and 3: of experts, those that have the same."""
+    return plan.layout.size("expert_data" if EXPERTS in name else "data")
+
+
+def shard_dimension(stack: tuple[int, ...], ranks: int) -> int:
+    """The dimension along which `ranks` divide a rank's stack of experts under ZeRO 2 and 3: the first that they divide
+    evenly, else dimension 0, which is filled up. All else is divided along dimension 0."""
+    return next((dimension for dimension, length in enumerate(stack) if length % ranks == 0), 0)
+
+
+def largest_shard(plan: TrainingPlan, name: str, size: tuple[int, ...]) -> int:
+    """The elements of a parameter on the rank that has most of it under ZeRO 2 and 3. `size`: its shape in `held`."""
+    return _largest_shard(name, own_part(plan, name, size), dividing_ranks(plan, name))
+
+
+def _largest_shard(name: str, mine: tuple[int, ...], ranks: int) -> int:
+    dimension = shard_dimension(mine, ranks) if EXPERTS in name else 0
+    return ceil(mine[dimension] / ranks) * prod(mine[:dimension]) * prod(mine[dimension + 1 :])
 
 
 def norms_nbytes(plan: TrainingPlan) -> int:

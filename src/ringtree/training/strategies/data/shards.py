@@ -7,10 +7,12 @@ from warnings import filterwarnings
 
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Shard
 
 from ringtree.training.core.experts import layers
 from ringtree.training.core.mesh import TrainingMesh
 from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.sizes import shard_dimension
 from ringtree.training.core.step import ForwardBackward, MicroBatches
 
 
@@ -19,8 +21,14 @@ def _shard(model: Any, mesh: TrainingMesh, keep: bool) -> nn.Module:
     the same experts. `keep`: gathered parameters stay from forward to backward."""
     # FSDP2 warns of writing to a view in place: scores are a view, but nothing writes to scores.
     filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+    same = mesh["expert_data"]
+
+    def place(stack: nn.Parameter) -> Shard:
+        mine = stack.to_local() if isinstance(stack, DTensor) else stack
+        return Shard(shard_dimension(tuple(mine.shape), same.size()))
+
     for layer in layers(model):
-        fully_shard(layer.experts, mesh=mesh["expert_data"], reshard_after_forward=not keep)
+        fully_shard(layer.experts, mesh=same, reshard_after_forward=not keep, shard_placement_fn=place)
     for module in (*model.blocks.values(), model):
         fully_shard(module, mesh=mesh["data"], reshard_after_forward=not keep)
     return model

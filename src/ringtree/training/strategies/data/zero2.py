@@ -1,7 +1,7 @@
 """ZeRO 2 (torch's FSDP2, which keeps parameters after forward): ranks divide gradients and optimizer state.
 
 - Each rank keeps 1/n of every parameter, gradient and optimizer state, cut along the first dimension, and updates
-  this part only.
+  this part only. A stack of experts [experts, ...] is cut along its first dimension that n divides.
 - all_gather fetches a block's parameters before the step's first forward pass through the block. The rank frees them
   after the last backward pass: in between, a rank holds the whole model.
 - reduce_scatter averages and divides a block's gradients after each backward pass through the block. In a pipeline it
@@ -9,19 +9,18 @@
 
 Bytes that a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (1 + m) (n-1)/n P;
 in a pipeline, with P bytes of parameters in the rank's stages: 2 (n-1)/n P. Parameters are padded: r rows count as
-n ceil(r/n). Experts (expert_parallel.py) are divided among the ranks that have the same experts; for experts, n is the
-number of these ranks.
+n ceil(r/n); a stack of experts is only where n divides none of its dimensions. Experts (expert_parallel.py) are divided
+among the ranks that have the same experts; for experts, n is the number of these ranks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from math import ceil, prod
 
 from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import EXPERTS, padded_nbytes
+from ringtree.training.core.sizes import EXPERTS, dividing_ranks, largest_shard, padded_nbytes
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 
@@ -63,15 +62,11 @@ def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
 def calls_of_blocks(plan: TrainingPlan, position: int, gathers: int) -> Iterable[RankCalls]:
     """Yields `gathers` all_gathers of padded parameters and the reduce_scatters of their gradients: for each block, for
     each block's experts, and for the parameters outside of blocks together."""
-    layout, blocks = plan.layout, Counter[tuple[str, str, str]]()
-    for name, (first, *rest) in shapes_at(plan, position):
-        experts = EXPERTS in name
+    blocks = Counter[tuple[str, str, str]]()
+    for name, size in shapes_at(plan, position):
         part = ".".join(name.split(".")[:2]) if name.startswith("blocks.") else ""
-        ranks, rows = layout.size("data"), first
-        if experts:
-            ranks, rows = layout.size("expert_data"), first // layout.ep
-        whose, axis = ("experts' ", "expert_data") if experts else ("", "data")
-        blocks[whose, axis, part] += plan.element_nbytes * ranks * ceil(rows / ranks) * prod(rest)
+        whose, axis = ("experts' ", "expert_data") if EXPERTS in name else ("", "data")
+        blocks[whose, axis, part] += plan.element_nbytes * dividing_ranks(plan, name) * largest_shard(plan, name, size)
     alike = Counter((whose, axis, nbytes) for (whose, axis, _), nbytes in blocks.items())
     for (whose, axis, nbytes), times in alike.items():
         yield RankCalls(f"{whose}parameters", "all_gather", axis, times * gathers, nbytes)
