@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ringtree.cli import table, terminal
@@ -23,7 +23,7 @@ from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.predict.comparison import PricedLayout, compared
-from ringtree.training.predict.plan_memory import PlanMemory
+from ringtree.training.predict.plan_memory import PlanMemory, RankMemory
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
@@ -46,8 +46,8 @@ BEHIND = (
     "together: a rank's calls in a step, one after another: neither overlap, nor computation, nor waiting for other",
     "ranks is in it; in training, much of the gradients' time is that of the backward pass, which goes on meanwhile",
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
-    "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps",
-    "activations: what forward passes save on top; smaller micro-batches save less",
+    "memory: the parameters, gradients and optimizer's state, between two steps, of the rank that needs most in all",
+    "activations: what its forward passes save on top; smaller micro-batches save less",
 )
 RECOMPUTED = (
     "recompute: each block keeps its input alone, and is computed again in the backward pass; activations have those",
@@ -127,7 +127,7 @@ def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None, may_recom
 
 
 def _needed_nbytes(plan: TrainingPlan) -> int:
-    return PlanMemory(plan).needed_nbytes(saved=True)
+    return PlanMemory(plan).fullest(saved=True).needed_nbytes(saved=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,11 @@ class PredictedLayouts:
     def needed_nbytes(self, one: PricedLayout) -> int:
         """The bytes that a rank holds between two steps, and gathers within one; and its activations, where
         micro-batches are chosen for them."""
-        return one.memory.needed_nbytes(saved=bool(self.flops_a_s))
+        return self.fullest(one).needed_nbytes(saved=bool(self.flops_a_s))
+
+    def fullest(self, one: PricedLayout) -> RankMemory:
+        """The memory of the rank that needs most of it."""
+        return one.memory.fullest(saved=bool(self.flops_a_s))
 
     def lines(self) -> list[Line]:
         """The model, the cluster and the table."""
@@ -176,9 +180,7 @@ class PredictedLayouts:
                 {
                     "layout": one.plan.record()["layout"],
                     "parameters": one.parameters,
-                    "held_nbytes": one.memory.held_nbytes,
-                    "gathered_nbytes": one.memory.gathered_nbytes,
-                    "saved_nbytes": one.memory.saved_nbytes,
+                    **asdict(self.fullest(one)),
                     "bubble": bubble(one.plan.layout),
                     **self._steps(one),
                     "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
@@ -218,7 +220,7 @@ class PredictedLayouts:
             yield EXPERTS
         if any(one.plan.layout.recompute for one in self.layouts):
             yield from RECOMPUTED
-        if any(one.memory.gathered_nbytes for one in self.layouts):
+        if any(self.fullest(one).gathered_nbytes for one in self.layouts):
             yield from GATHERED
         if refused := self.among.words():
             yield refused
@@ -252,12 +254,13 @@ class PredictedLayouts:
         return cells | self._memory(one)
 
     def _memory(self, one: PricedLayout) -> dict[str, str]:
-        held, saved = (None if n is None else units.size(n) for n in (one.memory.held_nbytes, one.memory.saved_nbytes))
+        rank = self.fullest(one)
+        held, saved = (None if n is None else units.size(n) for n in (rank.held_nbytes, rank.saved_nbytes))
         of_all = {}
         if self.memory_nbytes:
             share = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}" if self.is_known(one) else ""
             of_all = {f"of {units.size(self.memory_nbytes)}": share}
         memory, activations = {"memory": held or ""}, {"activations": saved or ""}
-        if any(other.memory.gathered_nbytes for other in self.layouts):
-            memory["gathered"] = units.size(one.memory.gathered_nbytes) if one.memory.gathered_nbytes else ""
+        if any(self.fullest(other).gathered_nbytes for other in self.layouts):
+            memory["gathered"] = units.size(rank.gathered_nbytes) if rank.gathered_nbytes else ""
         return memory | activations | of_all if self.flops_a_s else memory | of_all | activations

@@ -34,16 +34,26 @@ class Held:
 
 
 def most_held(plan: TrainingPlan) -> Held:
-    """The memory of the rank that holds the most, without AdamW's numbers of steps. ValueError for asynchronous
-    training, where a server has a part of the weights."""
+    """The memory of the rank that holds the most. ValueError as `held_by_position`."""
+    return max(held_by_position(plan), key=lambda its: its.in_all)
+
+
+def held_by_position(plan: TrainingPlan) -> tuple[Held, ...]:
+    """The memory of the ranks at each position of "pp", of each the rank that holds the most; without AdamW's numbers
+    of steps. ValueError for asynchronous training, where a server has a part of the weights."""
     if plan.layout.staleness is not None:
         raise ValueError("the memory of asynchronous training is not predicted: expected synchronous steps")
-    return _most_held(replace(plan, layout=replace(plan.layout, micro_batches=1)))  # whose number changes nothing here
+    return _held_by_position(_of_whole_batches(plan))
+
+
+def _of_whole_batches(plan: TrainingPlan) -> TrainingPlan:
+    """The plan without what changes nothing here: micro-batches, and whether blocks are computed again."""
+    return replace(plan, layout=replace(plan.layout, micro_batches=1, recompute=False))
 
 
 @lru_cache(1024)
-def _most_held(plan: TrainingPlan) -> Held:
-    return max((_held_at(plan, position) for position in range(plan.layout.pp)), key=lambda its: its.in_all)
+def _held_by_position(plan: TrainingPlan) -> tuple[Held, ...]:
+    return tuple(_held_at(plan, position) for position in range(plan.layout.pp))
 
 
 def _held_at(plan: TrainingPlan, position: int) -> Held:
@@ -59,15 +69,22 @@ def _held_at(plan: TrainingPlan, position: int) -> Held:
 
 
 def most_gathered_nbytes(plan: TrainingPlan) -> int:
-    """The bytes of whole parameters and whole gradients that a rank holds within a step beside its shares of them: of
-    ZeRO 2 and 3; of the rank that has the most."""
-    if plan.layout.zero < 2:
-        return 0
-    of_whole = replace(plan, layout=replace(plan.layout, micro_batches=1))  # whose number changes nothing here
-    return max(_gathered_nbytes(of_whole, position) for position in range(plan.layout.pp))
+    """The gathered bytes of the rank that has the most."""
+    return max(gathered_by_position(plan))
 
 
-@lru_cache(4096)
+def gathered_by_position(plan: TrainingPlan) -> tuple[int, ...]:
+    """The bytes of whole parameters and whole gradients that the ranks at each position of "pp" hold within a step
+    beside their shares of them: of ZeRO 2 and 3."""
+    return _gathered_by_position(_of_whole_batches(plan))
+
+
+@lru_cache(1024)
+def _gathered_by_position(plan: TrainingPlan) -> tuple[int, ...]:
+    positions = range(plan.layout.pp)
+    return tuple(_gathered_nbytes(plan, position) if plan.layout.zero >= 2 else 0 for position in positions)
+
+
 def _gathered_nbytes(plan: TrainingPlan, position: int) -> int:
     """ZeRO 2 keeps all parameters from the first forward pass to the last backward pass. ZeRO 3 has a block and the
     next one, and the part outside of blocks. Both have a block's whole gradients until they are divided. Stages of a

@@ -32,11 +32,16 @@ NUMBER_NBYTES = 8
 
 
 def most_saved_nbytes(plan: TrainingPlan) -> int:
-    """The saved bytes of the rank that has the most, when it has most; with those of a block that is computed again.
-    ValueError for asynchronous training."""
+    """The saved bytes of the rank that has the most. ValueError for asynchronous training."""
+    return max(saved_by_position(plan))
+
+
+def saved_by_position(plan: TrainingPlan) -> tuple[int, ...]:
+    """The saved bytes of the ranks at each position of "pp", when they have most; with those of a block that is
+    computed again. ValueError for asynchronous training."""
     if plan.layout.staleness is not None:
         raise ValueError("activations are predicted of synchronous training")
-    return max(kept_nbytes(plan, at) + again_nbytes(plan, at) for at in range(plan.layout.pp))
+    return tuple(kept_nbytes(plan, at) + again_nbytes(plan, at) for at in range(plan.layout.pp))
 
 
 def kept_nbytes(plan: TrainingPlan, position: int) -> int:

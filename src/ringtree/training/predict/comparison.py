@@ -38,7 +38,7 @@ class PricedLayout:
 
     @cached_property
     def memory(self) -> PlanMemory:
-        """The memory of the ranks that have most."""
+        """The memory of its ranks."""
         return PlanMemory(self.plan)
 
     def whole(self, flops_a_s: float) -> WholeStep:
