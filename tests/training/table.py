@@ -11,6 +11,19 @@ from ringtree.training.core.layout import AXES, CONTEXTS
 
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
+LARGE_VOCABULARY = Shape(
+    width=3584,
+    layers=42,
+    heads=16,
+    head_width=256,
+    kv_heads=8,
+    ffn_width=14336,
+    gated=True,
+    vocabulary=256128,
+    context=8192,
+)
+"""The shape of a model whose scores are a large part of it: a pipeline's last stage computes and holds the most."""
+
 LONG: dict[str, Any] = {"shape": {"context": 32, "heads": 8}}
 """A shape with positions and heads enough to be divided."""
 DEEP: dict[str, Any] = {"shape": {"layers": 8}}

@@ -9,18 +9,7 @@ import pytest
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.predict.plan_memory import PlanMemory
 from tests.torch_backend.conftest import Worlds
-
-LARGE_VOCABULARY = Shape(
-    width=3584,
-    layers=42,
-    heads=16,
-    head_width=256,
-    kv_heads=8,
-    ffn_width=14336,
-    gated=True,
-    vocabulary=256128,
-    context=8192,
-)
+from tests.training.table import LARGE_VOCABULARY
 
 
 def _memory(zero: int = 0) -> PlanMemory:

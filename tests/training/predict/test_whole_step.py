@@ -1,4 +1,4 @@
-"""The estimated time of a whole step: what is stretched by the bubble, and what passes beside computing."""
+"""The estimated time of a whole step: what waits for a pipeline's stages, and what passes beside computing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import pytest
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.flops import flops as flops_at
-from ringtree.training.core.flops import most_flops
+from ringtree.training.core.flops import model_flops, most_flops, stage_flops
 from ringtree.training.predict.priced_places import CallTime
 from ringtree.training.predict.step_times import PricedCalls, StepTimes
-from ringtree.training.predict.whole_step import WholeStep
+from ringtree.training.predict.whole_step import WholeStep, played_bubble
+from ringtree.training.strategies.layers.pipeline_order import bubble
 from ringtree.training.strategies.registry import calls
+from tests.training.table import LARGE_VOCABULARY
 
 CALL_S = 0.25
 """The time of each call."""
@@ -24,7 +26,9 @@ def _whole(layout: ParallelLayout, computing_s: float = 12.0) -> tuple[WholeStep
     by_axis_s = dict[str, float]()
     for call in calls(plan, 0):
         by_axis_s[call.axis] = by_axis_s.get(call.axis, 0.0) + call.times * CALL_S
-    return WholeStep(plan, StepTimes(0, priced), most_flops(plan) / computing_s), by_axis_s
+    layers_s = sum(by_axis_s.get(axis, 0.0) for axis in ("tp", "cp", "ep"))
+    times = StepTimes(0, priced, between_layers_s=(layers_s,) * layout.pp)
+    return WholeStep(plan, times, most_flops(plan) / computing_s), by_axis_s
 
 
 def test_one_rank_computes_alone() -> None:
@@ -33,13 +37,14 @@ def test_one_rank_computes_alone() -> None:
 
 
 def test_a_rank_that_computes_alone_is_used_in_full() -> None:
-    """And ranks that wait are so in less: four stages whose bubble is three eighths, by 8 of 11 at most."""
+    """And ranks that wait are so in less: seven micro-batches pass the last of four stages, one passes all."""
     alone, _ = _whole(ParallelLayout())
     assert alone.model_flops_a_s == pytest.approx(alone.flops_a_s) and alone.tokens_a_s == pytest.approx(16 * 64 / 12)
     piped, along_s = _whole(ParallelLayout(pp=4, micro_batches=8), 1e6)
     flops = [flops_at(piped.plan, position) for position in range(4)]
-    expected = sum(flops) / (4 * max(flops)) * 1e6 / (1.375e6 + along_s["pp"])
-    assert piped.model_flops_a_s == pytest.approx(expected * piped.flops_a_s) and expected < 8 / 11
+    expected_s = (7 * max(flops) + sum(flops)) / (8 * piped.flops_a_s) + along_s["pp"]
+    assert piped.overlapped_s == pytest.approx(expected_s)
+    assert piped.model_flops_a_s == pytest.approx(sum(flops) / (4 * expected_s)) and max(flops) == flops[-1] > flops[0]
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])
@@ -73,7 +78,7 @@ def _divided(zero: int, pp: int, micro_batches: int, computing_s: float) -> tupl
     sums_s, gathers_s, messages_s = (
         sum(p.calls.times * CALL_S for p in step.times.priced if p.calls.collective == kind) for kind in kinds
     )
-    waiting_s = computing_s * (pp - 1) / micro_batches
+    waiting_s = sum(flops_at(step.plan, position) for position in range(pp - 1)) / micro_batches / step.flops_a_s
     return step.overlapped_s - computing_s - waiting_s - messages_s, sums_s, gathers_s
 
 
@@ -117,4 +122,41 @@ def test_blocks_that_are_computed_again_stretch_the_backward_pass() -> None:
 
 def test_a_pipeline_waits_for_its_stages_and_their_calls() -> None:
     step, along_s = _whole(ParallelLayout(pp=4, tp=2, micro_batches=6))
-    assert step.overlapped_s == pytest.approx((12 + along_s["tp"]) * 1.5 + along_s["pp"])
+    others_s = sum(flops_at(step.plan, position) for position in range(3)) / step.flops_a_s + 3 * along_s["tp"]
+    assert step.overlapped_s == pytest.approx(12 + along_s["tp"] + others_s / 6 + along_s["pp"])
+
+
+@pytest.mark.parametrize("schedule", ["naive", "gpipe", "1f1b"])
+def test_stages_take_their_own_time(schedule: str) -> None:
+    """Of sixteen stages of two or three layers, with the scores of a large vocabulary in the last; a naive layer split
+    does one rank's work in turns."""
+    micro_batches = 1 if schedule == "naive" else 16
+    layout = ParallelLayout(pp=16, schedule=schedule, micro_batches=micro_batches)
+    plan = TrainingPlan(layout, LARGE_VOCABULARY, TrainingSettings(batch=64), "bfloat16")
+    flops = [flops_at(plan, position) for position in range(16)]
+    step = WholeStep(plan, StepTimes(0, ()), 4e14)
+    assert step.overlapped_s == pytest.approx((sum(flops) + (micro_batches - 1) * max(flops)) / micro_batches / 4e14)
+    assert step.overlapped_s < step.computing_s * (1 + bubble(layout)) / 1.3
+    assert played_bubble(plan) == pytest.approx(step.overlapped_s / step.computing_s - 1)
+    if schedule == "naive":
+        assert step.overlapped_s == pytest.approx(model_flops(plan) / 4e14)
+
+
+@pytest.mark.parametrize(("schedule", "micro_batches"), [("naive", 1), ("gpipe", 8), ("1f1b", 8), ("interleaved", 8)])
+def test_stages_that_compute_alike_wait_by_the_formula(schedule: str, micro_batches: int) -> None:
+    """But for the scores, of few tokens that there are."""
+    layout = ParallelLayout(pp=4, schedule=schedule, micro_batches=micro_batches)
+    plan = TrainingPlan(layout, Shape(width=4096, layers=8, heads=8), TrainingSettings(batch=16))
+    assert played_bubble(plan) == pytest.approx(bubble(layout), rel=0.01)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved"])
+def test_stages_have_the_operations_of_their_ranks(schedule: str, recompute: bool) -> None:
+    layout = ParallelLayout(pp=4, schedule=schedule, micro_batches=8, recompute=recompute)
+    plan = TrainingPlan(layout, Shape(width=64, layers=11, heads=8), TrainingSettings(batch=16))
+    found = stage_flops(plan)
+    for position in range(4):
+        assert sum(map(sum, found[position::4])) == flops_at(plan, position)
+    forward, backward = (sum(of[way] for of in found) for way in (0, 1))
+    assert (backward > 2 * forward) == recompute

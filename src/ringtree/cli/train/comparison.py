@@ -24,7 +24,6 @@ from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.predict.comparison import PricedLayout, compared
 from ringtree.training.predict.plan_memory import PlanMemory, RankMemory
-from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
 LEAST_TFLOPS, MOST_TFLOPS = 1e-3, 1e6
@@ -45,7 +44,8 @@ STEPS: dict[str, tuple[str, Callable[[float], str]]] = {
 BEHIND = (
     "together: a rank's calls in a step, one after another: neither overlap, nor computation, nor waiting for other",
     "ranks is in it; in training, much of the gradients' time is that of the backward pass, which goes on meanwhile",
-    "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
+    "bubble: how long the rank that computes most waits for other stages, over its computing",
+    "parameters: of the rank with the most",
     "memory: the parameters, gradients and optimizer's state, between two steps, of the rank that needs most in all",
     "activations: what its forward passes save on top; smaller micro-batches save less",
 )
@@ -60,7 +60,7 @@ GATHERED = (
 UNKNOWN = "the memory of asynchronous training is not predicted"
 EXPERTS = "experts: tokens choose them evenly, and none is dropped; more choices of one expert save more on its rank"
 OF_STEPS = (
-    "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
+    "step, an estimate: computing and the calls that the next layer waits for, by stages in a pipeline's order; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
     "computing: the operations of matrix products of the rank that has the most, at {rate}",
     "tokens/s: of all ranks; TFLOP/s: the model's operations, of each GPU; over its nominal rate, that is the MFU",
@@ -181,7 +181,7 @@ class PredictedLayouts:
                     "layout": one.plan.record()["layout"],
                     "parameters": one.parameters,
                     **asdict(self.fullest(one)),
-                    "bubble": bubble(one.plan.layout),
+                    "bubble": one.bubble,
                     **self._steps(one),
                     "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
                 }
@@ -250,7 +250,7 @@ class PredictedLayouts:
             cells |= {head: words(steps[key]) if steps else "" for head, (key, words) in STEPS.items()}
         cells |= {"together": "not priced" if one.why else units.duration(all_s), "interval": spread}
         cells |= {axis: units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along}
-        cells |= {"bubble": f"{bubble(layout):.0%}" if layout.pp > 1 else "", "parameters": f"{one.parameters:,}"}
+        cells |= {"bubble": f"{one.bubble:.0%}" if layout.pp > 1 else "", "parameters": f"{one.parameters:,}"}
         return cells | self._memory(one)
 
     def _memory(self, one: PricedLayout) -> dict[str, str]:

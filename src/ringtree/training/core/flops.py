@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from ringtree.training.core.layout import ParallelLayout
-from ringtree.training.core.placement import layer_count, shapes_at
+from ringtree.training.core.placement import layer_count, layers, shapes_at
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import EXPERTS
 
@@ -35,6 +35,20 @@ def flops(plan: TrainingPlan, position: int) -> int:
     none is dropped."""
     blocks, scores = _forward_flops(plan, position)
     return (PASSES + plan.layout.forwards - 1) * blocks + PASSES * scores
+
+
+def stage_flops(plan: TrainingPlan) -> list[tuple[int, int]]:
+    """The floating-point operations in a step of a rank of each stage of a pipeline, in its forward passes and in its
+    backward passes; without a pipeline of its one stage."""
+    found = dict[int, tuple[int, int]]()
+    for position in range(plan.layout.pp):
+        blocks, scores = _forward_flops(plan, position)
+        parts = layers(plan, position)
+        for chunk, part in enumerate(parts):
+            its = blocks * len(part) // sum(map(len, parts)), scores * (chunk == len(parts) - 1)
+            backward = (PASSES + plan.layout.forwards - 2) * its[0] + (PASSES - 1) * its[1]
+            found[position + chunk * plan.layout.pp] = sum(its), backward
+    return [flops for _, flops in sorted(found.items())]
 
 
 def forward_share(plan: TrainingPlan) -> float:

@@ -13,7 +13,7 @@ from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.predict.plan_memory import PlanMemory
 from ringtree.training.predict.priced_places import PricedPlaces
 from ringtree.training.predict.step_times import StepPricing, StepTimes
-from ringtree.training.predict.whole_step import WholeStep
+from ringtree.training.predict.whole_step import WholeStep, played_bubble
 
 FREE = ("pp", "dp", "tp")
 """The axes whose ranks are tried in any number that is not given."""
@@ -40,6 +40,11 @@ class PricedLayout:
     def memory(self) -> PlanMemory:
         """The memory of its ranks."""
         return PlanMemory(self.plan)
+
+    @cached_property
+    def bubble(self) -> float:
+        """The waiting of the rank that computes most for the pipeline, over its computing; 0 without a pipeline."""
+        return played_bubble(self.plan)
 
     def whole(self, flops_a_s: float) -> WholeStep:
         """The whole step on GPUs that compute so many floating-point operations a second."""

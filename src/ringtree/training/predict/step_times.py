@@ -6,7 +6,7 @@ and computation are not in it. Groups of an axis communicate at the same time, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +18,8 @@ from ringtree.training.predict.priced_places import CallTime, PricedPlaces
 from ringtree.training.strategies.registry import calls, traffic
 from ringtree.training.strategies.strategy import RankCalls
 
+BETWEEN_LAYERS = ("tp", "cp", "ep")
+"""The axes for whose calls the next layer waits."""
 AT_THEIR_OWN_PACE = "its ranks make no step together, so their messages meet as they come"
 
 
@@ -35,11 +37,13 @@ class PricedCalls:
 @dataclass(frozen=True, slots=True)
 class StepTimes:
     """The calls of the ranks at `position` of "pp", whose priced calls take longest, or as long as those of others.
-    `elsewhere`: other positions whose ranks have calls without a price, and why."""
+    `elsewhere`: other positions whose ranks have calls without a price, and why. `between_layers_s`: of the ranks at
+    each position, the seconds of the priced calls for which the next layer waits."""
 
     position: int
     priced: tuple[PricedCalls, ...]
     elsewhere: tuple[tuple[int, str], ...] = ()
+    between_layers_s: tuple[float, ...] = ()
 
     @property
     def why(self) -> str:
@@ -49,7 +53,16 @@ class StepTimes:
     def seconds(self, which: str = "time_s") -> float:
         """The time of all priced calls, one after another; `which`: or the low or high end of their intervals, added
         up as if all were off alike."""
-        return sum((p.calls.times * float(getattr(p.time, which)) for p in self.priced if p.time), 0.0)
+        return _seconds(self.priced, which)
+
+
+def between_layers_s(priced: Iterable[PricedCalls]) -> float:
+    """The time of the calls for which the next layer waits."""
+    return _seconds(p for p in priced if p.calls.axis in BETWEEN_LAYERS)
+
+
+def _seconds(priced: Iterable[PricedCalls], which: str = "time_s") -> float:
+    return sum((p.calls.times * float(getattr(p.time, which)) for p in priced if p.time), 0.0)
 
 
 class StepPricing:
@@ -67,7 +80,8 @@ class StepPricing:
         found = [StepTimes(position, tuple(self._priced(position))) for position in range(pp)]
         longest = max(found, key=StepTimes.seconds)
         elsewhere = ((one.position, one.why) for one in found if one is not longest and one.why)
-        return replace(longest, elsewhere=tuple(elsewhere))
+        layers_s = tuple(between_layers_s(one.priced) for one in found)
+        return replace(longest, elsewhere=tuple(elsewhere), between_layers_s=layers_s)
 
     def _priced(self, position: int) -> Iterator[PricedCalls]:
         for call in calls(self.plan, position):

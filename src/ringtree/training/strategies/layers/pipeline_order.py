@@ -74,28 +74,35 @@ def ideal(layout: ParallelLayout, forward_s: float = 1.0, backward_s: float = 2.
 
 
 def _played(layout: ParallelLayout, forward_s: float, backward_s: float) -> Iterator[tuple[int, str, float, float]]:
-    """Yields (rank, pass, begin, end) of every pass. ValueError where ranks would wait for each other for ever."""
-    v = STAGES_A_RANK[layout.schedule]
-    stages, done_s, free_s = layout.pp * v, dict[Pass, float](), [0.0] * layout.pp
-    left = [order(layout, rank) for rank in range(layout.pp)]
+    """Yields (rank, pass, begin, end) of every pass."""
+    v, done_s, free_s = STAGES_A_RANK[layout.schedule], dict[Pass | None, float]({None: 0.0}), [0.0] * layout.pp
+    for rank, one, need in in_turn(layout):
+        start_s = max(free_s[rank], done_s[need])
+        free_s[rank] = done_s[one] = start_s + (backward_s if one.backward else forward_s) / v
+        yield rank, one.name, start_s, free_s[rank]
+
+
+def in_turn(layout: ParallelLayout) -> Iterator[tuple[int, Pass, Pass | None]]:
+    """Yields (rank, pass, the pass of another stage that must end first) of every pass, behind those that it waits for.
+    ValueError where ranks would wait for each other for ever."""
+    stages, done = layout.pp * STAGES_A_RANK[layout.schedule], set[Pass | None]([None])
+    left = [order(layout, rank)[::-1] for rank in range(layout.pp)]
     while any(left):
-        before = len(done_s)
+        before = len(done)
         for rank, passes in enumerate(left):
-            while passes and (needs := _needs(passes[0], stages)) <= done_s.keys():
-                one = passes.pop(0)
-                start_s = max([free_s[rank], *(done_s[need] for need in needs)])
-                free_s[rank] = done_s[one] = start_s + (backward_s if one.backward else forward_s) / v
-                yield rank, one.name, start_s, free_s[rank]
-        if len(done_s) == before:
-            waiting = next(passes[0].name for passes in left if passes)
+            while passes and (need := _need(passes[-1], stages)) in done:
+                done.add(one := passes.pop())
+                yield rank, one, need
+        if len(done) == before:
+            waiting = next(passes[-1].name for passes in left if passes)
             raise ValueError(f"ranks wait for each other: {waiting} never begins in {layout.schedule} of {layout.pp}")
 
 
-def _needs(one: Pass, stages: int) -> set[Pass]:
+def _need(one: Pass, stages: int) -> Pass | None:
     """The pass that must end first: forward, of the stage before; backward, of the stage behind, and for the last stage
     its own forward pass."""
     if not one.backward:
-        return {Pass(False, one.micro_batch, one.stage - 1)} if one.stage > 0 else set()
+        return Pass(False, one.micro_batch, one.stage - 1) if one.stage > 0 else None
     if one.stage == stages - 1:
-        return {Pass(False, one.micro_batch, one.stage)}
-    return {Pass(True, one.micro_batch, one.stage + 1)}
+        return Pass(False, one.micro_batch, one.stage)
+    return Pass(True, one.micro_batch, one.stage + 1)
