@@ -109,6 +109,19 @@ def test_activations_that_do_not_fit_are_computed_again(ringtree: Ringtree, tmp_
     assert all(one["layout"]["recompute"] for one in asked)
 
 
+def test_a_layout_that_fits_in_no_way_is_shown_with_the_least_memory(ringtree: Ringtree, tmp_path: Path) -> None:
+    """That of activations that are computed again, unless the options leave it out."""
+    file, needed = tmp_path / "layouts.json", dict[str, list[int]]()
+    words = f"{MODEL} --dtype bfloat16 --compare 16 --tflops 300 --memory 100M --json {file}"
+    for more in ("", "--no-recompute", "--recompute"):
+        assert ringtree("train", *words.split(), *more.split()).code == 0
+        layouts = sorted(_layouts(file), key=lambda one: [one["layout"][axis] for axis in ("pp", "dp", "tp")])
+        assert {one["layout"]["recompute"] for one in layouts} == {more != "--no-recompute"}
+        needed[more] = [one["held_nbytes"] + one["saved_nbytes"] for one in layouts]
+    assert needed[""] == needed["--recompute"] and min(needed[""]) > 100 << 20
+    assert all(again < once for again, once in zip(needed[""], needed["--no-recompute"], strict=True))
+
+
 def test_micro_batches_that_nobody_gave_divide_the_rows(ringtree: Ringtree, tmp_path: Path) -> None:
     """Three stages, and rows that three do not divide: four micro-batches."""
     file = tmp_path / "layouts.json"

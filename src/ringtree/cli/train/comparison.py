@@ -113,17 +113,18 @@ def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
 
 def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None, may_recompute: bool) -> Sequence[TrainingPlan]:
     """The plans of a layout that fit into the memory, or else the one that needs least: only these are priced.
-    `may_recompute`: one that does not fit may do so with its blocks computed again."""
+    `may_recompute`: a plan that does not fit may have its blocks computed again."""
     if not memory_nbytes or (len(plans) == 1 and not may_recompute):
         return plans
-    fitting, needed = list[TrainingPlan](), [_needed_nbytes(plan) for plan in plans]
-    for plan, nbytes in zip(plans, needed, strict=True):
-        again = replace(plan, layout=replace(plan.layout, recompute=True))
-        if nbytes <= memory_nbytes:
-            fitting.append(plan)
-        elif may_recompute and _needed_nbytes(again) <= memory_nbytes:
-            fitting.append(again)
-    return fitting or [plans[needed.index(min(needed))]]
+    fitting, too_large = list[TrainingPlan](), list[tuple[int, TrainingPlan]]()
+    for plan in plans:
+        again = [replace(plan, layout=replace(plan.layout, recompute=True))] if may_recompute else []
+        for its in (plan, *again):
+            if (nbytes := _needed_nbytes(its)) <= memory_nbytes:
+                fitting.append(its)
+                break
+            too_large.append((nbytes, its))
+    return fitting or [min(too_large, key=lambda pair: pair[0])[1]]
 
 
 def _needed_nbytes(plan: TrainingPlan) -> int:
