@@ -109,6 +109,27 @@ def test_activations_that_do_not_fit_are_computed_again(ringtree: Ringtree, tmp_
     assert all(one["layout"]["recompute"] for one in asked)
 
 
+UNKNOWN = (
+    '<pci busid="0000:0{}:00.0" class="0x030200" vendor="0x10de" device="0x9999" link_speed="32 GT/s" link_width="16"/>'
+)
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [("ascend-910b-x8", "\nNCCL does not run on ascend-910b-x8, HCCL does"), ("topo.xml", "\nnot known: gpu0 ")],
+)
+def test_the_machine_is_described_as_for_one_plan(
+    ringtree: Ringtree, tmp_path: Path, machine: str, expected: str
+) -> None:
+    inside = "".join(map(UNKNOWN.format, range(2)))
+    (tmp_path / "topo.xml").write_text(f'<system version="1"><cpu numaid="0">{inside}</cpu></system>')
+    ranks, topology = (2, str(tmp_path / machine)) if machine.endswith(".xml") else (8, machine)
+    plan = ["train", "--heads", "8", "--tp", str(ranks), "--plan", "--topology", topology]
+    one, several = ringtree(*plan).out, ringtree(*plan, "--compare", str(ranks)).out
+    head = one[one.index("predicted, not measured") : one.index("\na group of tp")]
+    assert expected in head and head in several
+
+
 def test_a_layout_that_fits_in_no_way_is_shown_with_the_least_memory(ringtree: Ringtree, tmp_path: Path) -> None:
     """That of activations that are computed again, unless the options leave it out."""
     file, needed = tmp_path / "layouts.json", dict[str, list[int]]()

@@ -11,10 +11,9 @@ from ringtree.cli import table, terminal
 from ringtree.cli.arguments.byte_sizes import MOST_BYTES, parse_bytes
 from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
-from ringtree.cli.plan.table import describe
 from ringtree.cli.train.layouts import AllowedLayouts, PlanOf, allowed
 from ringtree.cli.train.plan import model_words
-from ringtree.cli.train.times import PredictedPlan
+from ringtree.cli.train.times import PredictedPlan, on_cluster
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.clusters import Cluster
@@ -208,8 +207,7 @@ class PredictedLayouts:
         yield f"{model_words(plan)}, {plan.dtype}"
         sequences = f"{units.count(plan.settings.batch, 'sequence')} of {shape.context} bytes"
         yield f"a step reads {sequences}, {plan.settings.batch * shape.context:,} tokens"
-        yield f"predicted, not measured, on {describe(self.cluster)}"
-        yield f"rank r is GPU r mod {len(self.cluster.machine.gpus)} of machine r // {len(self.cluster.machine.gpus)}"
+        yield from on_cluster(self.cluster)
         yield ""
         yield from self._table()
         yield ""

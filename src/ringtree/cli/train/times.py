@@ -72,14 +72,8 @@ class PredictedPlan:
         }
 
     def _text(self) -> Iterator[str]:
-        cluster, gpus = self.cluster, len(self.cluster.machine.gpus)
         yield ""
-        yield f"predicted, not measured, on {describe(cluster)}"
-        for text in machine_words.notes(cluster.machine, NoteKind.UNKNOWN):
-            yield f"not known: {text}"
-        if own := own_library(cluster.machine):
-            yield f"NCCL does not run on {cluster.machine.name}, {own} does: NCCL's rules are used in its place"
-        yield f"rank r is GPU r mod {gpus} of machine r // {gpus}"
+        yield from on_cluster(self.cluster)
         yield from self._places()
         yield ""
         yield from self._table()
@@ -139,6 +133,17 @@ class PredictedPlan:
             return record | {"not_priced": priced.why}
         record |= {name: getattr(time, which) * 1e6 for name, which in ENDS.items()}
         return record | {"algorithm": time.algorithm, "protocol": time.protocol}
+
+
+def on_cluster(cluster: Cluster) -> Iterator[str]:
+    """The cluster in words: what is not known of its machines, whose library runs there, and where ranks lie."""
+    gpus = len(cluster.machine.gpus)
+    yield f"predicted, not measured, on {describe(cluster)}"
+    for text in machine_words.notes(cluster.machine, NoteKind.UNKNOWN):
+        yield f"not known: {text}"
+    if own := own_library(cluster.machine):
+        yield f"NCCL does not run on {cluster.machine.name}, {own} does: NCCL's rules are used in its place"
+    yield f"rank r is GPU r mod {gpus} of machine r // {gpus}"
 
 
 def _choice(found: list[PricedCalls]) -> str:
