@@ -130,6 +130,12 @@ def test_the_machine_is_described_as_for_one_plan(
     assert expected in head and head in several
 
 
+@pytest.mark.parametrize(("more", "is_default"), [("", True), ("--layers 8", False), ("--width 1024", False)])
+def test_the_default_model_is_named_as_such(ringtree: Ringtree, more: str, is_default: bool) -> None:
+    out = ringtree("train", *f"--heads 8 --plan --topology dgx-h100 --compare 8 --tflops 400 {more}".split()).out
+    assert (out.splitlines()[2].startswith("the default model, ")) == is_default
+
+
 def test_a_layout_that_fits_in_no_way_is_shown_with_the_least_memory(ringtree: Ringtree, tmp_path: Path) -> None:
     """That of activations that are computed again, unless the options leave it out."""
     file, needed = tmp_path / "layouts.json", dict[str, list[int]]()

@@ -19,7 +19,7 @@ from ringtree.ir import units
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.parts.gpus import GPUS
 from ringtree.nccl.cluster_plan import ClusterPlan
-from ringtree.training import TrainingPlan
+from ringtree.training import Shape, TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.predict.comparison import PricedLayout, compared
 from ringtree.training.predict.plan_memory import PlanMemory, RankMemory
@@ -57,6 +57,7 @@ GATHERED = (
     "gradients; of a pipeline's stage all parameters and all gradients; counted in the share of a GPU's memory",
 )
 UNKNOWN = "the memory of asynchronous training is not predicted"
+DEFAULT_MODEL = "the default model, made to train in seconds: give yours by --layers, --width and others of its shape"
 EXPERTS = "experts: tokens choose them evenly, and none is dropped; more choices of one expert save more on its rank"
 OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, by stages in a pipeline's order; the",
@@ -205,6 +206,8 @@ class PredictedLayouts:
         first = "the quickest step" if self.flops_a_s else "the least communication"
         yield f"{layouts} of {units.count(ranks, 'rank')}, {first} first"
         yield f"{model_words(plan)}, {plan.dtype}"
+        if (shape.layers, shape.width) == (Shape().layers, Shape().width):
+            yield DEFAULT_MODEL
         sequences = f"{units.count(plan.settings.batch, 'sequence')} of {shape.context} bytes"
         yield f"a step reads {sequences}, {plan.settings.batch * shape.context:,} tokens"
         yield from on_cluster(self.cluster)
