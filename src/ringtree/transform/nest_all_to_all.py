@@ -187,15 +187,16 @@ class _Spreading:
         return _Place(np.where(own, Buffer.INPUT, Buffer.SCRATCH), chunks)
 
 
-def _row(round: int, source: int, target: int, origin: _Place, goal: _Place) -> Transfers:
+def _row(round: int, source: int, target: int, there: _Place, here: _Place) -> Transfers:
+    """The row that moves chunks from a place of the source to one of the target."""
     return Transfers.of(
         source,
         target,
-        origin.chunks,
-        to=goal.chunks,
+        there.chunks,
+        to=here.chunks,
         round=round,
-        source_buffer=origin.buffer,
-        target_buffer=goal.buffer,
+        source_buffer=there.buffer,
+        target_buffer=here.buffer,
     )
 
 
