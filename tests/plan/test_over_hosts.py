@@ -99,6 +99,13 @@ def test_short_blocks_cross_the_network_together(
     assert (together[0], each[0]) == messages and together[1] == each[1], "as many bytes, in fewer messages"
 
 
+def test_an_exchange_of_too_many_blocks_to_prove_is_not_nested() -> None:
+    most, more = (hosts(tuple(rank // 8 for rank in range(ranks))) for ranks in (80, 88))
+    assert len(_priced_nestings("all_to_all", most, None, 1 << 10)) == 3
+    assert not _priced_nestings("all_to_all", more, None, 1 << 10)
+    assert _priced_nestings("gather", more, 0, 1 << 10)
+
+
 @pytest.mark.parametrize("collective", BLOCKWISE)
 def test_long_blocks_go_their_own_way(collective: str) -> None:
     root = 1 if COLLECTIVES[collective].rooted else None
@@ -138,7 +145,7 @@ def test_rank_order_leaves_what_agrees_to_the_last_bit() -> None:
 def test_the_quickest_nesting_of_all_is_considered(collective: str, root: int | None, layout: tuple[int, ...]) -> None:
     for latency_s, nbytes in ((5e-6, 1 << 16), (1e-3, 1 << 10), (30e-6, 1 << 21)):
         where, all_s = hosts(layout, latency_s), []
-        inner, outer = (BLOCKWISE.get(collective, names) for names in (INNER, OUTER))
+        inner, outer = BLOCKWISE.get(collective, (INNER, OUTER))
         for options in nestings(layout, inner, outer):
             with suppress(ValueError):
                 schedule = build("hierarchical", collective, len(layout), root, **dict(options))

@@ -18,7 +18,7 @@ from ringtree.algorithms.groups import even
 from ringtree.ir.units import duration
 from ringtree.plan.choice import NOTEWORTHY, kept
 from ringtree.plan.nesting import NESTED, label, nestings
-from ringtree.plan.steps import fitting
+from ringtree.plan.steps import MOST_TRANSFERS, fitting
 from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts
 from ringtree.price.over_hosts import PricedOverHosts, windows
@@ -26,9 +26,14 @@ from ringtree.price.over_hosts import PricedOverHosts, windows
 INNER = ("two_shot", "one_shot", "ring", "flat", "chain", "binomial")
 OUTER = ("two_shot", "one_shot", "ring", "halving_doubling", "recursive_doubling", "binomial", "chain", "double_tree")
 """The algorithms that are nested, inside and between, where they serve what the nesting asks."""
-TREES, EXCHANGES = ("flat", "binomial"), ("pairwise", "one_shot", "bruck")
-BLOCKWISE = {"gather": TREES, "scatter": TREES, "all_to_all": EXCHANGES}
-"""The algorithms that are nested for collectives of blocks, inside as between."""
+TREES = ("flat", "binomial")
+BLOCKWISE = {
+    "gather": (TREES, TREES),
+    "scatter": (TREES, TREES),
+    "all_to_all": (("pairwise",), ("pairwise", "one_shot", "bruck")),
+}
+"""The algorithms that are nested for collectives of blocks, inside and between. Inside, exchanges take the same time
+within 2 %, and pairwise the fewest staging slots."""
 PIECES_NBYTES = 1 << 17
 """Algorithms that pass a vector on piece by piece cut it so."""
 MOST_PIECES = 64
@@ -67,7 +72,8 @@ def choose_over_hosts(
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
     `rank_order` and `balance` as in `choose`. Cost: tenths of a second for the first size between two powers of two
-    over up to 64 ranks, on few ranks hundredths for the next one that lies in the same cache; then a cache look-up."""
+    over up to 64 ranks (an all_to_all two seconds), on few ranks hundredths for the next one that lies in the same
+    cache; then a cache look-up."""
     return _choose(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
@@ -180,11 +186,19 @@ def _priced_nestings(collective: str, hosts: Hosts, root: int | None, nbytes: in
                 found[inside, between] = _candidate(NESTED, collective, hosts, root, nbytes, steps)
         return min((pair for pair in pairs if pair in found), key=lambda pair: found[pair].time_s, default=None)
 
-    inner, outer = BLOCKWISE.get(collective, INNER), BLOCKWISE.get(collective, OUTER)
+    if collective == "all_to_all" and _exchanged(hosts) > MOST_TRANSFERS:
+        return []  # no program of so many is proved before a call
+    inner, outer = BLOCKWISE.get(collective, (INNER, OUTER))
     best = next(filter(None, (quickest((inside,), outer) for inside in inner)), None)
     if best and (best := quickest(inner, best[1:])):
         quickest(best[:1], outer)
     return [found[pair] for pair in product(inner, outer) if pair in found]
+
+
+def _exchanged(hosts: Hosts) -> int:
+    """The transfers of an all_to_all that is nested in the hosts: a block each between two ranks, and the crossings."""
+    ranks = len(hosts.host_of)
+    return ranks * (ranks + len(set(hosts.host_of)) - 1)
 
 
 def _candidate(
