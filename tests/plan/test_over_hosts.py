@@ -13,7 +13,7 @@ from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose_over_hosts
 from ringtree.plan.choice import shortlist
 from ringtree.plan.nesting import nestings
-from ringtree.plan.over_hosts import BLOCKWISE, INNER, OUTER, _priced_nestings
+from ringtree.plan.over_hosts import INNER, NESTED_FOR_BLOCKS, OUTER, _priced_nestings
 from ringtree.price import Hosts, SharedMemory, seconds
 from ringtree.verify import prove
 
@@ -106,7 +106,7 @@ def test_an_exchange_of_too_many_blocks_to_prove_is_not_nested() -> None:
     assert _priced_nestings("gather", more, 0, 1 << 10)
 
 
-@pytest.mark.parametrize("collective", BLOCKWISE)
+@pytest.mark.parametrize("collective", NESTED_FOR_BLOCKS)
 def test_long_blocks_go_their_own_way(collective: str) -> None:
     root = 1 if COLLECTIVES[collective].rooted else None
     assert choose_over_hosts(collective, hosts((0, 0, 1, 1)), root, 64 << 20).algorithm != "hierarchical"
@@ -145,7 +145,7 @@ def test_rank_order_leaves_what_agrees_to_the_last_bit() -> None:
 def test_the_quickest_nesting_of_all_is_considered(collective: str, root: int | None, layout: tuple[int, ...]) -> None:
     for latency_s, nbytes in ((5e-6, 1 << 16), (1e-3, 1 << 10), (30e-6, 1 << 21)):
         where, all_s = hosts(layout, latency_s), []
-        inner, outer = BLOCKWISE.get(collective, (INNER, OUTER))
+        inner, outer = NESTED_FOR_BLOCKS.get(collective, (INNER, OUTER))
         for options in nestings(layout, inner, outer):
             with suppress(ValueError):
                 schedule = build("hierarchical", collective, len(layout), root, **dict(options))

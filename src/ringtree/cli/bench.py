@@ -19,7 +19,7 @@ from ringtree.bench.record import BenchRow, write
 from ringtree.bench.sweep import SweepCase, beside, plan
 from ringtree.cli.arguments.byte_sizes import parse_bytes, sizes
 from ringtree.cli.arguments.destination import check_destinations
-from ringtree.cli.options.hosts import are_given
+from ringtree.cli.options.hosts import ON_HOSTS, are_given
 from ringtree.cli.terminal import SILENT, Bar, progress
 from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
 from ringtree.formats import chrome, load
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 
-ON_HOSTS = "ringtree.cli.on_hosts"
-"""The module that starts the command on other hosts, loaded where --hosts is given."""
 MOST_CALLS = 1_000_000
 """The most calls of one case: the times of all are kept."""
 

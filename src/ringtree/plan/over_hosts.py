@@ -27,7 +27,7 @@ INNER = ("two_shot", "one_shot", "ring", "flat", "chain", "binomial")
 OUTER = ("two_shot", "one_shot", "ring", "halving_doubling", "recursive_doubling", "binomial", "chain", "double_tree")
 """The algorithms that are nested, inside and between, where they serve what the nesting asks."""
 TREES = ("flat", "binomial")
-BLOCKWISE = {
+NESTED_FOR_BLOCKS = {
     "gather": (TREES, TREES),
     "scatter": (TREES, TREES),
     "all_to_all": (("pairwise",), ("pairwise", "one_shot", "bruck")),
@@ -188,7 +188,7 @@ def _priced_nestings(collective: str, hosts: Hosts, root: int | None, nbytes: in
 
     if collective == "all_to_all" and _exchanged(hosts) > MOST_TRANSFERS:
         return []  # no program of so many is proved before a call
-    inner, outer = BLOCKWISE.get(collective, (INNER, OUTER))
+    inner, outer = NESTED_FOR_BLOCKS.get(collective, (INNER, OUTER))
     best = next(filter(None, (quickest((inside,), outer) for inside in inner)), None)
     if best and (best := quickest(inner, best[1:])):
         quickest(best[:1], outer)

@@ -19,8 +19,7 @@ from ringtree.transform.relabel import relabel
 from ringtree.transform.reverse import reverse
 from ringtree.transform.rows import by_round, joined, later, single
 
-LED = ("gather", "scatter")
-BLOCKWISE = (*LED, "all_to_all")
+BLOCKWISE = ("gather", "scatter", "all_to_all")
 """The collectives that are nested here whatever the groups."""
 
 
@@ -45,8 +44,7 @@ def nest_blocks(
         return nest_all_to_all(inner, outer, members)
     if collective == "all_gather":
         return _all_gather(inner, outer, members)
-    assert root is not None
-    gathered = _gather(collective, inner, outer, members, root)
+    gathered = _gather(collective, inner, outer, members, root or 0)
     return gathered if collective == "gather" else reverse(gathered)
 
 

@@ -20,7 +20,7 @@ from ringtree.cli.doctor import group, shown
 from ringtree.cli.doctor.between import findings
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.this_host import check_host
-from ringtree.cli.options.hosts import are_given
+from ringtree.cli.options.hosts import ON_HOSTS, are_given
 from ringtree.ir.units import count
 from ringtree.pages.doctor_page import doctor_page
 from ringtree.runtime.bootstrap.environment import World, detect, leave_launcher
@@ -28,8 +28,6 @@ from ringtree.runtime.bootstrap.environment import World, detect, leave_launcher
 FORM = 1
 """The version of the JSON's form."""
 SECTION = "hosts"
-ON_HOSTS = "ringtree.cli.on_hosts"
-"""The module that starts the command on other hosts, loaded where --hosts is given."""
 
 
 def run(args: argparse.Namespace) -> int:

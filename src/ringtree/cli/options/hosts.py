@@ -6,6 +6,9 @@ import argparse
 
 from ringtree.cli.options.files import MayBeFile
 
+ON_HOSTS = "ringtree.cli.on_hosts"
+"""The module that starts the command on other hosts, loaded where --hosts is given."""
+
 
 def add_arguments(parser: argparse._ActionsContainer, text: str) -> None:
     """`text`: what the command does with the hosts, for help."""

@@ -17,7 +17,7 @@ from ringtree.bench.tuned_text import text
 from ringtree.bench.tuning import Tuning, in_turns, tune
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.cli.options.hosts import are_given
+from ringtree.cli.options.hosts import ON_HOSTS, are_given
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
 from ringtree.files.replacing import replacing
@@ -32,8 +32,6 @@ from ringtree.runtime.world import init
 
 DEVICES = "ringtree.cli.tune.devices"
 """Loaded where --device or --from is given."""
-ON_HOSTS = "ringtree.cli.on_hosts"
-"""Loaded where --hosts is given."""
 MOST = "64M"
 LONGEST_S = 3600.0
 MOST_RANKS = 64
