@@ -58,6 +58,17 @@ def test_every_rank_gets_every_value(served: tuple[RendezvousServer, tuple[str, 
         assert found == [[{"rank": r, "turn": turn} for r in range(3)]] * 3
 
 
+def test_one_that_ends_after_all_have_met_fails_nobody(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
+    """Its end is seen here before the answer is, which it had first."""
+    clients = [client(served[1], rank) for rank in range(2)]
+
+    def check(absent: list[int]) -> None:
+        clients[1].exchange(group(1, size=2), "one")
+        raise PeerDied("rank 1 died", 1)
+
+    assert clients[0].exchange(group(0, size=2)._replace(check_liveness=check), "zero") == ["zero", "one"]
+
+
 def test_one_who_does_not_come_is_named(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     clients = [client(served[1], rank) for rank in range(2)]
     found = together(*(lambda r=r: clients[r].exchange(group(r, timeout_s=0.5), r) for r in range(2)))

@@ -36,6 +36,8 @@ from ringtree.runtime.bootstrap.network.setup import CHECK_S, Setup, raise_failu
 MIN_RTT_AT = 148
 """The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""
 RETRY_S = 0.05
+UNDER_WAY_S = 0.5
+"""Time for an answer that is under way, after another rank has had its own."""
 ONE_OF_SEVERAL_S = 2.0
 """Seconds that one of several addresses may take to answer."""
 
@@ -148,7 +150,8 @@ class Rendezvous:
             connection.send(request)
             answer = connection.next()
             while answer is None or "waits_for" in answer:
-                group.check([] if answer is None else answer["waits_for"])
+                if answered := self._checked(connection, group, [] if answer is None else answer["waits_for"]):
+                    return answered
                 if answer is None and time.monotonic() > late_s:
                     break
                 answer = connection.within(CHECK_S)
@@ -160,6 +163,20 @@ class Rendezvous:
         if answer is None:
             raise TimeoutError(f"rank {self._first} did not answer for {group.subject}")
         return answer
+
+    def _checked(self, connection: Connection, group: BootstrapGroup, absent: list[int]) -> dict[str, Any] | None:
+        """None where all members live. The answer, where one that has ended had its own before: it leaves the group
+        after all have met."""
+        try:
+            group.check(absent)
+        except Exception:
+            until_s, answer = time.monotonic() + UNDER_WAY_S, None
+            while (answer is None or "waits_for" in answer) and (left_s := until_s - time.monotonic()) > 0:
+                answer = connection.within(left_s)
+            if answer is None or "values" not in answer:
+                raise
+            return answer
+        return None
 
     @contextlib.contextmanager
     def _connection(self, group: BootstrapGroup) -> Iterator[Connection]:
