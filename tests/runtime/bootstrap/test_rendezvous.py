@@ -59,7 +59,7 @@ def test_every_rank_gets_every_value(served: tuple[RendezvousServer, tuple[str, 
 
 
 def test_one_that_ends_after_all_have_met_fails_nobody(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
-    """Its end is seen here before the answer is, which it had first."""
+    """Rank 0 sees the end of rank 1 before it reads the answer that both have."""
     clients = [client(served[1], rank) for rank in range(2)]
 
     def check(absent: list[int]) -> None:

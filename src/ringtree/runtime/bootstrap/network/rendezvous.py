@@ -37,7 +37,7 @@ MIN_RTT_AT = 148
 """The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""
 RETRY_S = 0.05
 UNDER_WAY_S = 0.5
-"""Time for an answer that is under way, after another rank has had its own."""
+"""Seconds that an answer may take to come, after another rank has had its own."""
 ONE_OF_SEVERAL_S = 2.0
 """Seconds that one of several addresses may take to answer."""
 
@@ -165,8 +165,8 @@ class Rendezvous:
         return answer
 
     def _checked(self, connection: Connection, group: BootstrapGroup, absent: list[int]) -> dict[str, Any] | None:
-        """None where all members live. The answer, where one that has ended had its own before: it leaves the group
-        after all have met."""
+        """None where all members live. Where one has ended: the answer, if all had met before that end, and else the
+        check's error."""
         try:
             group.check(absent)
         except Exception:
