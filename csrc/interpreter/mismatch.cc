@@ -168,8 +168,9 @@ void Interpreter::await_peers_in_last_call(bool elsewhere, std::int64_t until_ns
   for (std::int64_t checked_ns = now_ns();; usleep(100)) {
     bool looks = now_ns() - checked_ns > check_ns;
     auto comes = [&](int peer) {
-      if (peer == endpoint_.rank() || endpoint_.elsewhere(peer) != elsewhere || health.has_begun(peer, call_))
-        return false;
+      if (peer == endpoint_.rank() || endpoint_.elsewhere(peer) != elsewhere) return false;
+      // A peer elsewhere that has long waited in this call has announced it without the one before.
+      if (health.has_begun(peer, call_) && health.is_recorded(peer, call_ - 1)) return false;
       return !health.left(peer) && !(looks && health.died(peer));
     };
     bool all = true;
