@@ -24,9 +24,13 @@ class Poll:
     def find(self, comm: Communicator, source: int, tag: int) -> Any:
         """The status of a message that is there, or None; raises iprobe's error after probes in vain for the group's
         timeout, where nobody is left who could send it."""
-        found = comm._glance(source, tag)
         now_s = time.monotonic()
-        if found is not None or now_s - self._last_s > PAUSE_S:
+        if now_s - self._last_s > PAUSE_S:
             self._first_s = now_s
-        self._last_s = now_s
-        return comm.iprobe(source, tag) if found is None and now_s - self._first_s > comm.timeout_s else found
+        # One or the other: the engine looks for who has left now and then only, and either takes the other's turn.
+        in_vain = now_s - self._first_s > comm.timeout_s
+        found = comm.iprobe(source, tag) if in_vain else comm._glance(source, tag)
+        self._last_s = time.monotonic()
+        if found is not None:
+            self._first_s = self._last_s
+        return found
