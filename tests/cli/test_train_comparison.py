@@ -112,17 +112,29 @@ def test_activations_that_do_not_fit_are_computed_again(ringtree: Ringtree, tmp_
 UNKNOWN = (
     '<pci busid="0000:0{}:00.0" class="0x030200" vendor="0x10de" device="0x9999" link_speed="32 GT/s" link_width="16"/>'
 )
+"""A GPU that is in no table."""
+LINKED = (
+    '<pci busid="0000:0{0}:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32 GT/s" link_width="16">'
+    '<gpu dev="{0}" sm="90" rank="{0}"><nvlink target="0000:0{1}:00.0" count="1000" tclass="0x030200"/></gpu></pci>'
+)
+"""A GPU with more links than its model has."""
 
 
 @pytest.mark.parametrize(
     ("machine", "expected"),
-    [("ascend-910b-x8", "\nNCCL does not run on ascend-910b-x8, HCCL does"), ("topo.xml", "\nnot known: gpu0 ")],
+    [
+        ("ascend-910b-x8", "\nNCCL does not run on ascend-910b-x8, HCCL does"),
+        ("unknown.xml", "\nnot known: gpu0 "),
+        ("trap.xml", "\ntrap: gpu0 "),
+    ],
 )
 def test_the_machine_is_described_as_for_one_plan(
     ringtree: Ringtree, tmp_path: Path, machine: str, expected: str
 ) -> None:
     inside = "".join(map(UNKNOWN.format, range(2)))
-    (tmp_path / "topo.xml").write_text(f'<system version="1"><cpu numaid="0">{inside}</cpu></system>')
+    linked = "".join(LINKED.format(n, 1 - n) for n in range(2))
+    for name, gpus in (("unknown.xml", inside), ("trap.xml", linked)):
+        (tmp_path / name).write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
     ranks, topology = (2, str(tmp_path / machine)) if machine.endswith(".xml") else (8, machine)
     plan = ["train", "--heads", "8", "--tp", str(ranks), "--plan", "--topology", topology]
     one, several = ringtree(*plan).out, ringtree(*plan, "--compare", str(ranks)).out

@@ -156,3 +156,9 @@ def notes(machine: Machine, kind: NoteKind) -> Iterator[str]:
         distinct = list(dict.fromkeys(filter(None, about)))
         few = distinct if len(distinct) <= 4 else [*distinct[:2], f"{distinct[2]} and {len(distinct) - 3} more"]
         yield f"{', '.join(few)}: {text}"
+
+
+def caveats(machine: Machine) -> Iterator[str]:
+    """The notes that a prediction is to be read with: `not known: gpu0: text`, then `trap: nic0: text`."""
+    for kind, word in ((NoteKind.UNKNOWN, "not known"), (NoteKind.TRAP, "trap")):
+        yield from (f"{word}: {text}" for text in notes(machine, kind))

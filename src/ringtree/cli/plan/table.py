@@ -9,7 +9,6 @@ from ringtree.cli import table
 from ringtree.draw import machine_words
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.machines.clusters import Cluster, NetworkShape
-from ringtree.machines.machine import NoteKind
 from ringtree.nccl import releases
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
@@ -35,8 +34,7 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     """Yields the table and the conclusions from it. `every`: all candidates of each size, fastest first."""
     yield f"# {rows[0].collective} over {rows[0].ranks} ranks, predicted, not measured"
     yield f"# on {describe(plan.cluster)}"
-    for kind, word in ((NoteKind.UNKNOWN, "not known"), (NoteKind.TRAP, "trap")):
-        yield from (f"# {word}: {text}" for text in machine_words.notes(plan.cluster.machine, kind))
+    yield from (f"# {text}" for text in machine_words.caveats(plan.cluster.machine))
     time = "NCCL's estimate" if plan.model == "nccl" else "ringtree's model of the hardware"
     yield f"# {_choices(plan)}; time: {time}"
     if own := own_library(plan.cluster.machine):

@@ -15,7 +15,6 @@ from ringtree.draw import machine_words
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.clusters import Cluster
-from ringtree.machines.machine import NoteKind
 from ringtree.machines.sharing import groups_a_nic
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.link_speeds import own_library
@@ -136,11 +135,10 @@ class PredictedPlan:
 
 
 def on_cluster(cluster: Cluster) -> Iterator[str]:
-    """The cluster in words: what is not known of its machines, whose library runs there, and where ranks lie."""
+    """The cluster in words: the caveats of its machines, whose library runs there, and where ranks lie."""
     gpus = len(cluster.machine.gpus)
     yield f"predicted, not measured, on {describe(cluster)}"
-    for text in machine_words.notes(cluster.machine, NoteKind.UNKNOWN):
-        yield f"not known: {text}"
+    yield from machine_words.caveats(cluster.machine)
     if own := own_library(cluster.machine):
         yield f"NCCL does not run on {cluster.machine.name}, {own} does: NCCL's rules are used in its place"
     yield f"rank r is GPU r mod {gpus} of machine r // {gpus}"
