@@ -49,6 +49,13 @@ def test_many_arguments_denote_the_same_elements(spec: Any) -> None:
     assert octet_blocks(spec if not isinstance(spec, list | tuple) else list(spec)[:1] + ["i"], 2).shape == (2, 12)
 
 
+@pytest.mark.parametrize("name", ["f4", "f8", "g", "c16", "i8", "?", "U3", "S3", "M8[D]", "V3"])
+def test_a_scalar_of_numpy_is_a_buffer(name: str) -> None:
+    """np.float64 is a float as well, and np.str_ a str, which are none."""
+    scalar = np.frombuffer(b"abc", "S3").astype(name)[0] if name[0] in "USV" else np.ones(1, name)[0]
+    assert octets(scalar).tobytes() == block(scalar).tobytes() == scalar.tobytes() != b""
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

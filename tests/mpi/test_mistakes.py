@@ -47,6 +47,9 @@ REFUSED: list[Any] = [
     (lambda: MPI.MESSAGE_NULL.Recv(bytearray(1)), MPI.ERR_REQUEST, "MESSAGE_NULL holds no message"),
     (MPI.MESSAGE_NULL.irecv, MPI.ERR_REQUEST, "MESSAGE_NULL holds no message"),
     (lambda: MPI.COMM_SELF.Bcast(bytearray(1), 3), MPI.ERR_ROOT, "root 3"),
+    (lambda: MPI.COMM_SELF.Allgather(bytes(4), bytearray(3)), MPI.ERR_TRUNCATE, "Allgather: .* 4 bytes; expected 3"),
+    (lambda: MPI.COMM_SELF.Gather(bytes(2), bytearray(3)), MPI.ERR_COUNT, "Gather: .* 2 bytes; expected 3, as"),
+    (lambda: MPI.COMM_SELF.Scatter(bytes(2), bytearray(3)), MPI.ERR_TRUNCATE, "Scatter: .* 3 bytes; expected 2, as"),
     (lambda: MPI.COMM_SELF.Split(-3), MPI.ERR_ARG, "color -3"),
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.mpi.constants import in_place
-from ringtree.mpi.errors import translating
+from ringtree.mpi.errors import ERR_COUNT, ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.foreign import ALL, is_foreign, joined
 from ringtree.mpi.messages.persistent import persistent
 from ringtree.mpi.messages.request import Connected, landed, started
@@ -38,7 +38,8 @@ class CollectiveMethods(Connected):
         if comm.rank != root:
             return comm.gather(octets(sendbuf), root, **how)
         out = octet_blocks(recvbuf, comm.size, writable=True)
-        return landed(comm.gather(out[root] if in_place(sendbuf) else octets(sendbuf), root, out=out, **how), out)
+        x = out[root] if in_place(sendbuf) else _fitting("Gather", octets(sendbuf), out)
+        return landed(comm.gather(x, root, out=out, **how), out)
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Sends block r of the root's `sendbuf` into rank r's `recvbuf`."""
@@ -46,14 +47,15 @@ class CollectiveMethods(Connected):
         if comm.rank != root:
             room = octets(recvbuf, writable=True)
             return landed(comm.scatter(None, root, room, **how), room)
-        out = None if in_place(recvbuf) else octets(recvbuf, writable=True)
-        return landed(comm.scatter(octet_blocks(sendbuf, comm.size), root, out, **how), out)
+        out, blocks = None if in_place(recvbuf) else octets(recvbuf, writable=True), octet_blocks(sendbuf, comm.size)
+        return landed(comm.scatter(blocks, root, out if out is None else _fitting("Scatter", out, blocks), **how), out)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into all `recvbuf`s, a block a rank."""
         comm = self._comm
         out = octet_blocks(recvbuf, comm.size, writable=True)
-        return landed(comm.all_gather(out[comm.rank] if in_place(sendbuf) else octets(sendbuf), out=out, **how), out)
+        x = out[comm.rank] if in_place(sendbuf) else _fitting("Allgather", octets(sendbuf), out)
+        return landed(comm.all_gather(x, out=out, **how), out)
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Sends block r of `sendbuf` to rank r; block r of `recvbuf` came from rank r."""
@@ -129,3 +131,13 @@ class CollectiveMethods(Connected):
     Reduce_scatter_block_init = persistent(Ireduce_scatter_block)
     Scan_init = persistent(Iscan)
     Exscan_init = persistent(Iexscan)
+
+
+def _fitting(call: str, one: Any, blocks: Any) -> Any:
+    """`one`, a rank's own buffer. Exception: unless it is as long as a block of the call's other buffer."""
+    have, block_bytes = one.shape[0], blocks.shape[1]
+    if have != block_bytes:
+        kind = ERR_TRUNCATE if have > block_bytes else ERR_COUNT
+        text = f"a rank's own buffer has {have} bytes; expected {block_bytes}, as a block of the other buffer has"
+        raise Exception(kind, f"{call}: {text}")
+    return one

@@ -56,7 +56,7 @@ def _check(dtype: np.dtype[Any], is_given: bool) -> None:
 
 
 def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
-    if isinstance(data, list | tuple | dict | str | int | float):
+    if isinstance(data, list | tuple | dict | str | int | float) and not isinstance(data, np.generic):
         raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
     try:
         if dtype is not None and "O" not in memoryview(data).format:
