@@ -227,7 +227,8 @@ def caught(number, frame):
 signal.signal(signal.SIGINT, caught)
 signal.signal(signal.SIGTERM, caught)
 print("ready", flush=True)
-time.sleep(1000)
+while True:
+    time.sleep(0.01)
 """
     launcher = start(program(tmp_path, text), 3)
     ranks = children(launcher.pid)

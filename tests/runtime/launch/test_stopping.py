@@ -88,7 +88,8 @@ def caught(number, frame):
     sys.exit(0)
 signal.signal(signal.SIGTERM, caught)
 print("ready", flush=True)
-time.sleep(1000)
+while True:  # a signal that comes just before a long sleep is heeded after it
+    time.sleep(0.01)
 """
 ONCE = """
 import sys
