@@ -38,7 +38,7 @@ from tests.runtime.chaos.summary import Summary, failure
 from tests.runtime.chaos.verdict import Heard, Verdict
 from tests.runtime.conftest import available
 from tests.runtime.soak.player import Player
-from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
+from tests.runtime.soak.script import CALLS, MIXES, Step, mix_of, steps
 from tests.runtime.soak.through_torch import missing as missing_torch
 
 TORCH_CASES = 10
@@ -178,6 +178,22 @@ def test_a_rank_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, "close", 2, lambda *_: time.sleep(60))
     [hang] = verdict_of(KILLED, timeout_s=1.0).hangs
     assert hang.startswith("rank 2 (process ")
+
+
+@native
+def test_a_thread_that_plays_on_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thread 1 takes longer for its script than an error of thread 0 may take."""
+    monkeypatch.setattr(trial, "MARGIN_S", 0.5)
+    play = Player.step
+
+    def slow(player: Player, number: int, step: Step) -> None:
+        time.sleep(0.15 if number >= CALLS else 0.0)
+        play(player, number, step)
+
+    monkeypatch.setattr(Player, "step", slow)
+    verdict = verdict_of(replace(QUIET, mixes=("turns", "turns"), fault="skipped call"), timeout_s=2.0)
+    assert not failure(verdict), failure(verdict)
+    assert verdict.took_s > 3.0
 
 
 @native

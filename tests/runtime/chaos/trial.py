@@ -27,7 +27,7 @@ from tests.runtime.soak.values import Tables
 MARGIN_S = 5.0
 """Seconds beyond the group's timeout that a survivor may take on a busy machine."""
 UNDISTURBED_S = 60.0
-"""The longest that ranks without a fault take for a script."""
+"""The longest that ranks without a fault take for a script; so do the other threads of a rank that stays."""
 LOOK_S = 0.02
 
 _ports = itertools.count(PORT)
@@ -101,10 +101,12 @@ class _Watch:
         return [rank for rank in self._waiting.values() if rank not in still]
 
     def _until_s(self) -> float:
+        undisturbed_s = self._began_s + UNDISTURBED_S
         if happened_s := self._board.happened_s:
             again_s = max(self._timeout_s, awaited_s(self._case, self._timeout_s)) if self._case.shrinks else 0.0
-            return happened_s + self._timeout_s + again_s + self._case.pause_s + MARGIN_S
-        return self._began_s + UNDISTURBED_S
+            heard_s = happened_s + self._timeout_s + again_s + self._case.pause_s + MARGIN_S
+            return heard_s if self._case.threads == 1 or self._case.leaves else max(heard_s, undisturbed_s)
+        return undisturbed_s
 
     def _hit_the_host(self) -> None:
         assert self._lab is not None
