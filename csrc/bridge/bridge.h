@@ -114,6 +114,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void relay(int peer);
   void send_failure(int to, Failure kind, int rank, const std::string& text);
   void send_cause(int to, const FirstCause& cause);
+  std::map<int, int> one_of_each_host(int but) const;
+  void seek_hearers();
   void take_leave();
   void announce_to(int peer, std::uint64_t call, const Fingerprint& print);
   bool is_first_of_host(int rank) const;

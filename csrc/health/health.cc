@@ -29,9 +29,12 @@ void Health::report_error(int rank) {
   member(rank).by_error.store(1, std::memory_order_relaxed);  // seen by who finds that it has left
 }
 
-void Health::report_lost(int rank, std::string why) {
-  if (std::lock_guard lock(lost_); !why.empty()) why_lost_.emplace(rank, std::move(why));
-  member(rank).lost.store(1, std::memory_order_release);
+void Health::report_lost(int rank, const std::string& why) {
+  auto& lost = member(rank);
+  std::uint32_t none = 0;
+  if (!lost.lost.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return;
+  std::strncpy(lost.why, why.c_str(), sizeof lost.why - 1);
+  lost.lost.store(2, std::memory_order_release);  // pairs with how_died()
   wake_others();
 }
 
@@ -77,11 +80,9 @@ bool Health::died(int rank) const {
 }
 
 std::string Health::how_died(int rank) const {
-  if (member(rank).lost.load(std::memory_order_acquire)) {
-    std::lock_guard lock(lost_);
-    auto why = why_lost_.find(rank);
-    return "is out of reach" + (why == why_lost_.end() ? "" : " (it " + why->second + ")");
-  }
+  auto& lost = member(rank);
+  if (auto state = lost.lost.load(std::memory_order_acquire))
+    return state == 2 && *lost.why ? "is out of reach (it " + std::string(lost.why) + ")" : "is out of reach";
   return "died (process " + std::to_string(watch_.process(rank)) + " ended)";
 }
 

@@ -8,8 +8,6 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,8 +33,9 @@ class Health {
   void report_left(int rank);
   // To this rank alone: what `rank` sent to others of this host may still be on its way.
   void report_left_here(int rank);
-  void report_error(int rank);                       // before it leaves: it does so by an error of its program
-  void report_lost(int rank, std::string why = {});  // it died, or nothing more can come from it
+  void report_error(int rank);  // before it leaves: it does so by an error of its program
+  // It died, or nothing more can come from it. `why`: as in "closed its connection"; of each the first report counts.
+  void report_lost(int rank, const std::string& why);
   void report_call(int rank, std::uint64_t call, const Fingerprint& print);
   // Fails the group for every member: the first report counts. `rank`: the rank that died, else -1. `culprit` as in
   // FirstCause, where it is not that rank.
@@ -130,8 +129,6 @@ class Health {
   const std::int64_t made_ns_;
   std::vector<std::atomic<bool>> left_here_;
   Observer* observer_ = nullptr;
-  std::map<int, std::string> why_lost_;  // guarded by
-  mutable std::mutex lost_;
 };
 
 }  // namespace ringtree

@@ -115,7 +115,7 @@ struct Member {
   std::atomic<std::uint32_t> offers;  // that its peers have made to it (PeerMemory)
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
-  std::atomic<std::uint32_t> lost;      // known to be dead, by other means than its process
+  std::atomic<std::uint32_t> lost;      // known to be dead, by other means than its process: 2 once `why` is written
   std::atomic<std::uint32_t> by_error;  // whether it leaves by an error of its program
   std::int32_t process;
   std::uint64_t process_start;  // as in /proc/pid/stat, to know a reused pid
@@ -124,6 +124,7 @@ struct Member {
   std::uintptr_t word_at;
   alignas(cache_line) std::array<CallRecord, remembered> calls;
   ReportedCause cause;
+  char why[96];  // it is lost, as in "closed its connection"
 };
 
 // A survivor's part in an Agreement.
@@ -219,8 +220,8 @@ void report_failed_join(int fd, const Layout& layout, int rank, int number, cons
 class Segment {
  public:
   // "ringtr" and a version, which changes with Header, Member and WaitRecord: other processes read them (see observe).
-  static constexpr std::uint64_t magic = 0x72696e6774720002;
-  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 2048);
+  static constexpr std::uint64_t magic = 0x72696e6774720003;
+  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 2176);
 
   // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used. `nodes` as in
   // Parts.

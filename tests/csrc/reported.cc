@@ -115,7 +115,12 @@ int main() {
           },
           Failure::died, "; the first cause: (40 s before) rank 2 died") &
       ends(
-          "lost", [](Health& health) { health.report_lost(1); }, Failure::died, "rank 1 is out of reach") &
+          "lost",
+          [](Health& health) {
+            health.report_lost(1, "closed its connection");
+            health.report_lost(1, "does not listen any more");  // the first counts
+          },
+          Failure::died, "rank 1 is out of reach (it closed its connection) while") &
       ends(
           "failure", [](Health& health) { health.report_failure(Failure::died, 1, "host 2 is unreachable"); },
           Failure::died, "host 2 is unreachable") &

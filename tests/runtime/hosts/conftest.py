@@ -113,6 +113,11 @@ class HostCrew:
         self._processes.stop()
 
 
+def survivors(outcomes: list[tuple[int, Outcome]]) -> dict[int, Any]:
+    """The results of those that did not fail, by rank."""
+    return {rank: outcome.result for rank, outcome in outcomes if not outcome.failed}
+
+
 Ranks = Callable[..., HostCrew]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ringtree.runtime.communicator.communicator import Communicator
-from tests.runtime.hosts.conftest import Ranks, made_lab
+from tests.runtime.hosts.conftest import Ranks, made_lab, survivors
 from tests.runtime.hosts.lab import Lab
-from tests.runtime.hosts.test_faults import LAYOUT, survivors, under_way
+from tests.runtime.hosts.test_faults import LAYOUT, under_way
 
 
 @pytest.fixture(scope="module")
