@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from ringtree.algorithms import build
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.plan import choose_over_hosts
+from ringtree.plan import candidates_over_hosts, choose_over_hosts
 from ringtree.plan.choice import shortlist
 from ringtree.plan.nesting import nestings
 from ringtree.plan.over_hosts import INNER, NESTED_FOR_BLOCKS, OUTER, _priced_nestings
+from ringtree.plan.steps import MOST_TRANSFERS
 from ringtree.price import Hosts, SharedMemory, seconds
+from ringtree.runtime.engines.shm import staging
 from ringtree.verify import prove
 
 MEMORY = SharedMemory(cores=8, slots=8, slot_bytes=1 << 17)
@@ -99,11 +102,33 @@ def test_short_blocks_cross_the_network_together(
     assert (together[0], each[0]) == messages and together[1] == each[1], "as many bytes, in fewer messages"
 
 
+def many(ranks: int) -> Hosts:
+    """Hosts of 8 ranks, with the staging that the engine has for so many."""
+    slots, slot_bytes = staging(ranks, latency_s=30e-6)
+    return Hosts(tuple(rank // 8 for rank in range(ranks)), SharedMemory(8, slots, slot_bytes))
+
+
 def test_an_exchange_of_too_many_blocks_to_prove_is_not_nested() -> None:
-    most, more = (hosts(tuple(rank // 8 for rank in range(ranks))) for ranks in (80, 88))
-    assert len(_priced_nestings("all_to_all", most, None, 1 << 10)) == 3
-    assert not _priced_nestings("all_to_all", more, None, 1 << 10)
-    assert _priced_nestings("gather", more, 0, 1 << 10)
+    assert len(_priced_nestings("all_to_all", many(128), None, 1 << 10)) == 3
+    assert not _priced_nestings("all_to_all", many(256), None, 1 << 10)
+    assert _priced_nestings("gather", many(256), 0, 1 << 10)
+
+
+@pytest.mark.parametrize("collective", ["all_gather", pytest.param("reduce_scatter", marks=pytest.mark.slow)])
+def test_blocks_of_many_ranks_enter_a_host_once(collective: str) -> None:
+    """What each rank would send to each of 128 takes the network 8 times as long."""
+    where = many(128)
+    found = choose_over_hosts(collective, where, None, 1 << 20)
+    assert found.algorithm == "hierarchical" and found.steps.slots <= where.memory.slots
+    _, part = crossing(found.steps.apply(found.algorithm, collective, 128, None), where.host_of)
+    assert part <= 16
+
+
+def test_no_more_windows_are_side_by_side_than_are_proved() -> None:
+    where = replace(many(64), latency_s=2e-3)
+    for candidate in candidates_over_hosts("all_reduce", where, None, 1 << 24):
+        schedule = replace(candidate.steps, channels=1).apply(candidate.algorithm, "all_reduce", 64, None)
+        assert candidate.steps.channels == 1 or schedule.transfers * candidate.steps.channels <= MOST_TRANSFERS
 
 
 @pytest.mark.parametrize("collective", NESTED_FOR_BLOCKS)

@@ -8,6 +8,7 @@ again is not written. Cost: O(transfers) for the columns all ranks share, then O
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -236,13 +237,21 @@ class _Writer:
 
     def receive(self, low: int, high: int) -> None:
         groups: dict[_Range, list[int]] = {}
+        in_order: list[_Range] = []  # the ranges of groups, none of which overlaps another
         for i in range(low, high):
             if self.target[i] != self.rank:
                 continue
             span = self.write[i]
-            if any(s != span and _overlap(s, span) for s in groups):
+            if span in groups:
+                groups[span].append(i)
+                continue
+            at = bisect(in_order, span)
+            if any(_overlap(s, span) for s in in_order[max(at - 1, 0) : at + 1]):
                 self._flush(groups)
-            groups.setdefault(span, []).append(i)
+                in_order.clear()
+                at = 0
+            groups[span] = [i]
+            in_order.insert(at, span)
         self._flush(groups)
 
     def _flush(self, groups: dict[_Range, list[int]]) -> None:

@@ -34,6 +34,8 @@ NESTED_FOR_BLOCKS = {
 }
 """The algorithms that are nested for collectives of blocks, inside and between. Inside, exchanges take the same time
 within 2 %, and pairwise the fewest staging slots."""
+MOST_EXCHANGED = 1 << 15
+"""The most transfers of a nested all_to_all, which take twice as long to write and to price as others'."""
 PIECES_NBYTES = 1 << 17
 """Algorithms that pass a vector on piece by piece cut it so."""
 MOST_PIECES = 64
@@ -72,8 +74,8 @@ def choose_over_hosts(
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
     `rank_order` and `balance` as in `choose`. Cost: tenths of a second for the first size between two powers of two
-    over up to 64 ranks (an all_to_all two seconds), on few ranks hundredths for the next one that lies in the same
-    cache; then a cache look-up."""
+    over up to 32 ranks, a second or two over 64 and 2 to 5 over 128, on few ranks hundredths for the next one that
+    lies in the same cache; then a cache look-up."""
     return _choose(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
@@ -186,8 +188,8 @@ def _priced_nestings(collective: str, hosts: Hosts, root: int | None, nbytes: in
                 found[inside, between] = _candidate(NESTED, collective, hosts, root, nbytes, steps)
         return min((pair for pair in pairs if pair in found), key=lambda pair: found[pair].time_s, default=None)
 
-    if collective == "all_to_all" and _exchanged(hosts) > MOST_TRANSFERS:
-        return []  # no program of so many is proved before a call
+    if collective == "all_to_all" and _exchanged(hosts) > MOST_EXCHANGED:
+        return []
     inner, outer = NESTED_FOR_BLOCKS.get(collective, (INNER, OUTER))
     best = next(filter(None, (quickest((inside,), outer) for inside in inner)), None)
     if best and (best := quickest(inner, best[1:])):
@@ -213,11 +215,14 @@ def _widened(
     """The candidate with several windows under way at once, where one after the other waits for the latency much
     longer, and twice that latency brings it below `to_beat_s`."""
     schedule = _read(found.algorithm, collective, hosts, root, found.steps).schedule
+    channels = min(hosts.memory.slots // 2, MOST_TRANSFERS // max(schedule.transfers, 1))  # more are not proved
+    if root is not None or channels < 2:
+        return found
     further = windows(schedule, hosts, nbytes) - 1
     gain_s = further * schedule.rounds * hosts.latency_s  # the latency alone: the windows' work may overlap, too
-    if root is not None or gain_s <= (1 - WORTH_CHANNELS) * found.time_s or found.time_s - 2 * gain_s > to_beat_s:
+    if gain_s <= (1 - WORTH_CHANNELS) * found.time_s or found.time_s - 2 * gain_s > to_beat_s:
         return found
-    steps = replace(found.steps, channels=hosts.memory.slots // 2)
+    steps = replace(found.steps, channels=channels)
     wider_s = _read(found.algorithm, collective, hosts, root, steps).seconds(nbytes)
     return replace(found, steps=steps, time_s=wider_s) if wider_s < WORTH_CHANNELS * found.time_s else found
 

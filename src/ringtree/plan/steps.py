@@ -31,7 +31,7 @@ from ringtree.algorithms import build, find
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
-from ringtree.plan.nesting import Options
+from ringtree.plan.nesting import NESTED, Options
 from ringtree.plan.properties import balanced as balanced_algorithms
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts, quote
@@ -39,6 +39,9 @@ from ringtree.verify import is_balanced, prove_programs
 
 MOST_TRANSFERS = 8192
 """The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
+MOST_NESTED_TRANSFERS = 1 << 16
+"""The most of one that is nested and not cut, as over 256 ranks: without it, each rank of a host sends to each of all
+others, and each call takes longer than the proof."""
 SINGLE_COPY_BYTES = 1 << 15
 """The least bytes of a message that are worth the system call by which its receiver reads it in the sender's memory."""
 TRIAL_BYTES = 1 << 17
@@ -144,7 +147,9 @@ def _least_slots(steps: CallTuning, algorithm: str, collective: str, ranks: int,
 def _slots(steps: CallTuning, algorithm: str, collective: str, ranks: int, root: int | None) -> int:
     """Staging slots of the proved programs; 0 where they are too long, or not balanced as asked."""
     schedule = steps.apply(algorithm, collective, ranks, root)
-    if schedule.transfers > MOST_TRANSFERS or (steps.balanced and not is_balanced(schedule)):
+    whole = algorithm == NESTED and steps == CallTuning(steps.options)
+    most = MOST_NESTED_TRANSFERS if whole else MOST_TRANSFERS
+    if schedule.transfers > most or (steps.balanced and not is_balanced(schedule)):
         return 0
     programs = lower(schedule)
     return prove_programs(programs).slots if max(len(p.instructions) for p in programs) <= MOST_INSTRUCTIONS else 0

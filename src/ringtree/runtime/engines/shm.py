@@ -27,6 +27,9 @@ WARN_SHARE, LEAST_WARN_S = 0.5, 10.0
 """The share of its time limit after which a wait warns, and the least seconds."""
 THIS = "/"
 SLOW_CORES, FULL_CAPACITY = "sys/devices/cpu_atom", "1024"
+BETWEEN_HOSTS_BYTES = 1 << 15
+"""The least bytes of a slot over hosts, as far as MOST_STAGING_BYTES allow: a chunk of several slots pays the latency
+of each. 64 ranks on 8 hosts of 200 Mbit/s all_reduce 1 MiB in 0.76 of the time that they took with 16 KiB."""
 UNDER_WAY_BPS = 5e9
 """Staging holds the bytes that move in one latency between hosts at this rate, four times a 10 Gbit/s link's: half of
 it is for a rank that is a call ahead, and half of the rest on its way back, as credits."""
@@ -148,8 +151,8 @@ def staging(ranks: int, needed: int = 0, latency_s: float = 0.0) -> tuple[int, i
     slots = max(FEWEST_SLOTS, ranks, needed)
     if slots > MOST_SLOTS:
         raise ValueError(f"{slots} staging slots a rank: the engine has at most {MOST_SLOTS}")
-    nbytes = STAGING_BYTES
-    while nbytes < min(latency_s * UNDER_WAY_BPS, MOST_STAGING_BYTES):
+    nbytes, wanted = STAGING_BYTES, latency_s and max(latency_s * UNDER_WAY_BPS, slots * BETWEEN_HOSTS_BYTES)
+    while nbytes < min(wanted, MOST_STAGING_BYTES):
         nbytes *= 2
     return slots, max(nbytes // slots // 4096 * 4096, 4096)
 

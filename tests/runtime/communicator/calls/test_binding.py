@@ -87,6 +87,11 @@ def test_staging_holds_what_moves_in_a_latency(latency_s: float, mib: int) -> No
     assert slots * slot_bytes == mib << 20
 
 
+@pytest.mark.parametrize(("ranks", "kib"), [(8, 128), (32, 32), (64, 32), (512, 32), (1024, 16)])
+def test_slots_of_many_ranks_over_hosts_hold_more_than_a_page(ranks: int, kib: int) -> None:
+    assert shm.staging(ranks, latency_s=30e-6) == (ranks, kib << 10)
+
+
 def test_encoded_programs_are_plain_tables() -> None:
     instructions, operands = built("ring", "all_reduce", 3, -1, 1).program.encode()
     assert instructions.dtype == operands.dtype == np.int32
