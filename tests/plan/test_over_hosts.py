@@ -124,6 +124,21 @@ def test_blocks_of_many_ranks_enter_a_host_once(collective: str) -> None:
     assert part <= 16
 
 
+@pytest.mark.parametrize(
+    ("collective", "ranks", "is_priced"),
+    [
+        ("all_reduce", 256, False),
+        pytest.param("all_reduce", 128, True, marks=pytest.mark.slow),
+        pytest.param("all_gather", 320, True, marks=pytest.mark.slow),  # nothing nested is proved there
+    ],
+)
+def test_what_sends_to_each_of_many_ranks_is_not_priced_beside_what_is_nested(
+    collective: str, ranks: int, is_priced: bool
+) -> None:
+    found = candidates_over_hosts(collective, many(ranks), None, 1 << 10)
+    assert ("two_shot" in {candidate.algorithm for candidate in found}) == is_priced
+
+
 def test_no_more_windows_are_side_by_side_than_are_proved() -> None:
     where = replace(many(64), latency_s=2e-3)
     for candidate in candidates_over_hosts("all_reduce", where, None, 1 << 24):

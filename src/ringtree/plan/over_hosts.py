@@ -18,7 +18,7 @@ from ringtree.algorithms.groups import even
 from ringtree.ir.units import duration
 from ringtree.plan.choice import NOTEWORTHY, kept
 from ringtree.plan.nesting import NESTED, label, nestings
-from ringtree.plan.steps import MOST_TRANSFERS, fitting
+from ringtree.plan.steps import MOST_NESTED_TRANSFERS, MOST_TRANSFERS, fitting
 from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts
 from ringtree.price.over_hosts import PricedOverHosts, windows
@@ -36,6 +36,9 @@ NESTED_FOR_BLOCKS = {
 within 2 %, and pairwise the fewest staging slots."""
 MOST_EXCHANGED = 1 << 15
 """The most transfers of a nested all_to_all, which take twice as long to write and to price as others'."""
+MOST_BESIDE = 1 << 16
+"""The most transfers of an algorithm that is priced beside nestings: where each of 256 ranks sends to each, that takes
+a second and more, and the call many times as long as a nested one."""
 PIECES_NBYTES = 1 << 17
 """Algorithms that pass a vector on piece by piece cut it so."""
 MOST_PIECES = 64
@@ -74,7 +77,7 @@ def choose_over_hosts(
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
     `rank_order` and `balance` as in `choose`. Cost: tenths of a second for the first size between two powers of two
-    over up to 32 ranks, a second or two over 64 and 2 to 5 over 128, on few ranks hundredths for the next one that
+    over up to 32 ranks, a second or two over 64 and 1 to 5 over 128, on few ranks hundredths for the next one that
     lies in the same cache; then a cache look-up."""
     return _choose(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
@@ -141,9 +144,13 @@ def _ranked(
 ) -> tuple[HostCandidate, ...]:
     names = kept(collective, len(hosts.host_of), rank_order, balance)
     names = tuple(name for name in names if name != NESTED)  # its own groups are none of hosts
+    nested = list[HostCandidate]()
     if not (rank_order or balance) and even(hosts.host_of) != 1 and collective in find(NESTED).serves:
-        names += (NESTED,)
-    found = [c for name in names for c in _priced(name, collective, hosts, root, nbytes, balance)]
+        nested = _priced(NESTED, collective, hosts, root, nbytes)
+    if any(_transfers(c.algorithm, collective, hosts, root, c.steps) <= MOST_NESTED_TRANSFERS for c in nested):
+        few = tuple(n for n in names if _transfers(n, collective, hosts, root, CallTuning()) <= MOST_BESIDE)
+        names = few or names
+    found = [c for name in names for c in _priced(name, collective, hosts, root, nbytes, balance)] + nested
     least_s = min((c.time_s for c in found), default=0.0) or 1.0
     found.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))  # among equals the first
     wide = list[HostCandidate]()
@@ -230,6 +237,10 @@ def _widened(
 @lru_cache(maxsize=256)
 def _read(name: str, collective: str, hosts: Hosts, root: int | None, steps: CallTuning) -> PricedOverHosts:
     return PricedOverHosts(steps.apply(name, collective, len(hosts.host_of), root), hosts)
+
+
+def _transfers(name: str, collective: str, hosts: Hosts, root: int | None, steps: CallTuning) -> int:
+    return _read(name, collective, hosts, root, steps).schedule.transfers
 
 
 def _pieces(name: str, collective: str, nbytes: int) -> tuple[tuple[str, int | str], ...]:
