@@ -64,6 +64,14 @@ def test_a_named_file_is_not_the_usual_one(tmp_path: Path, capsys: pytest.Captur
     assert ("NUMA" in out) <= (len(numa_nodes(Sysfs(Path("/")))) > 1)
 
 
+def test_the_file_is_good_where_little_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "here.json"
+    assert main([*QUICK[:-1], "16M", "--output", str(path)]) == 0
+    assert "no algorithms measured against each other, as --seconds 0.05 were over" in capsys.readouterr().out
+    found = tuned.read(path).parameters
+    assert len(found.corrections) == 0 and found != BUILT_IN
+
+
 def test_figures_are_printed_where_they_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--output", "/dev/full"]) == 1
     out, err = capsys.readouterr()

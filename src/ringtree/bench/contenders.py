@@ -6,8 +6,9 @@ each other, in turns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 from ringtree.bench.predicted import shared_memory
 from ringtree.bench.sweep import SweepCase, cases
@@ -23,19 +24,25 @@ MOST_NBYTES = 16 << 20
 
 
 def rows(ranks: int, most_nbytes: int = MOST_NBYTES) -> list[list[SweepCase]]:
-    """The calls to measure, a row for each size: of each collective, all algorithms that calls choose from."""
+    """The calls to measure, a row for each collective and size, all algorithms that calls choose from: collective by
+    collective, so that where time ends early those of the first ones are measured in all sizes."""
     choices = {k.name: shortlist(k.name, ranks) for k in COLLECTIVES.values() if not k.repeats} if ranks > 1 else {}
     several = {collective: names for collective, names in choices.items() if len(names) > 1}
     return [
-        [
-            c
-            for k, names in several.items()
-            for name in names
-            for c in cases(k, ranks, [nbytes], "float32", "sum", 0, name)
-        ]
+        [c for name in names for c in cases(k, ranks, [nbytes], "float32", "sum", 0, name)]
+        for k, names in several.items()
         for nbytes in SIZES
-        if several and nbytes <= min(most_nbytes, MOST_NBYTES)
+        if nbytes <= min(most_nbytes, MOST_NBYTES)
     ]
+
+
+def complete(
+    table: Sequence[Sequence[SweepCase]], times_s: Mapping[SweepCase, Sequence[float]]
+) -> dict[SweepCase, float]:
+    """The median time of each call whose collective was measured over its ranks in all sizes of the table: a factor of
+    small sizes alone would be taken for that of large ones."""
+    lacking = {(c.collective, c.ranks) for row in table for c in row if c not in times_s}
+    return {c: median(took) for c, took in times_s.items() if (c.collective, c.ranks) not in lacking}
 
 
 def corrected(parameters: CostParameters, times_s: Mapping[SweepCase, float]) -> CostParameters:

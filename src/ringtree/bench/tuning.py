@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from statistics import median
@@ -43,6 +43,8 @@ OVERSUBSCRIBED = ("all_reduce",)
 ALONE = PROGRAMS[:1]
 """Measured on one rank alone, always: determines the costs of a call and of a copy."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
+LEAST_NBYTES = 256 << 10
+"""Up to this size each is measured once however little time there is: without them there is nothing to fit."""
 SPREAD_SHARE = 0.3
 """The share of the time in which ranks are measured spread over NUMA nodes, where there are several."""
 WARMUP = 2
@@ -59,25 +61,38 @@ class Tuning:
     turns: int
 
 
-def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1]) -> Tuning:
-    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case as text.
+def tune(
+    ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1], whole: bool = True
+) -> Tuning:
+    """Measures for about `seconds`, the small sizes first, and each up to LEAST_NBYTES once at least; if `whole`, up to
+    `most_nbytes`, which may take longer. `step` receives the next case as text.
     Where the machine has several NUMA nodes, one rank on each and the most that have a core each are measured spread
     over them, too.
     RankFailed: if ranks cannot be started or fail."""
     usable = sorted(os.sched_getaffinity(0))
     cores = len(usable)
-    table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
+    table = _by_size(row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes))
     node_of, _ = nodes_and_speed([{core} for core in usable])
     spread = spread_over_nodes(dict(zip(usable, node_of, strict=True)) if node_of else {}, max(ranks))
-    times, turns = in_turns(table, seconds * (1 - SPREAD_SHARE) if spread else seconds, step)
+    least = len(table) if whole else _least(table)
+    times, turns = in_turns(table, seconds * (1 - SPREAD_SHARE) if spread else seconds, step, least=least)
     calls = [as_measured(case, median(took), cores) for case, took in times.items()]
     if spread:
         few_and_many = sorted({len(set(nodes_and_speed([{core} for core in spread])[0])), len(spread)})
-        table = [row for n in few_and_many for row in rows(n, cores, most_nbytes)]
-        times, more = in_turns(table, seconds * SPREAD_SHARE, step, spread)
+        table = _by_size(row for n in few_and_many for row in rows(n, cores, most_nbytes))
+        least = len(table) if whole else _least(table)
+        times, more = in_turns(table, seconds * SPREAD_SHARE, step, spread, least)
         calls += [as_measured(case, median(took), cores, spread) for case, took in times.items()]
         turns += more
     return Tuning(tuple(calls), turns)
+
+
+def _by_size(table: Iterable[list[SweepCase]]) -> list[list[SweepCase]]:
+    return sorted(table, key=lambda row: row[0].nbytes)
+
+
+def _least(table: Sequence[Sequence[SweepCase]]) -> int:
+    return sum(row[0].nbytes <= LEAST_NBYTES for row in table)
 
 
 def spread_over_nodes(node_of: Mapping[int, int | None], ranks: int) -> tuple[int, ...]:
@@ -89,22 +104,29 @@ def spread_over_nodes(node_of: Mapping[int, int | None], ranks: int) -> tuple[in
 
 
 def in_turns(
-    table: Sequence[Sequence[SweepCase]], seconds: float, step: Callable[[str], None], pin: Sequence[int] | bool = True
+    table: Sequence[Sequence[SweepCase]],
+    seconds: float,
+    step: Callable[[str], None],
+    pin: Sequence[int] | bool = True,
+    least: int = 0,
 ) -> tuple[dict[SweepCase, list[float]], int]:
     """(the median seconds of each case in the turns of its row, whose cases have one number of ranks; the number of
-    turns). Next is always the row that had the least time so far. `pin` as of a Pool."""
-    times: dict[SweepCase, list[float]] = {case: [] for row in table for case in row}
-    spent_s, turns = [0.0] * len(table), 0
+    turns). Next is always the row that had the least time so far, at first in the table's order. No turn begins after
+    `seconds` but the first of the `least` first rows. A case without a turn is left out. `pin` as of a Pool."""
+    times: dict[SweepCase, list[float]] = {}
+    spent_s, turns, until_s = [0.0] * len(table), 0, time.monotonic() + seconds
+    if not table or (seconds <= 0 and not least):
+        return times, turns
     with ExitStack() as stack:
         pools = {n: stack.enter_context(Pool(n, pin=pin)) for n in sorted({row[0].ranks for row in table})}
-        while min(spent_s) == 0 or sum(spent_s) < seconds:
-            least = min(range(len(table)), key=spent_s.__getitem__)
-            row = _rotated(table[least], turns)  # the first case finds the caches as another row left them
+        while turns < least or time.monotonic() < until_s:
+            at = min(range(len(table)), key=spent_s.__getitem__)
+            row = _rotated(table[at], turns)  # the first case finds the caches as another row left them
             step(f"{count(row[0].ranks, 'rank')}, {row[0].nbytes:,} bytes")
             began_s = time.monotonic()
             for case, took_s in zip(row, pools[row[0].ranks].run(_measured, row)[0], strict=True):
-                times[case].append(took_s)
-            spent_s[least] += time.monotonic() - began_s
+                times.setdefault(case, []).append(took_s)
+            spent_s[at] += time.monotonic() - began_s
             turns += 1
     return times, turns
 

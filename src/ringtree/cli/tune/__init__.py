@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 
 from ringtree.bench import contenders
 from ringtree.bench.machine import cores_here, describe, usable_cores
@@ -18,6 +17,7 @@ from ringtree.bench.tuning import Tuning, in_turns, tune
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.options.hosts import ON_HOSTS, are_given
+from ringtree.cli.options.running.tune import SECONDS
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
 from ringtree.files.replacing import replacing
@@ -35,13 +35,14 @@ DEVICES = "ringtree.cli.tune.devices"
 MOST = "64M"
 LONGEST_S = 3600.0
 MOST_RANKS = 64
-CONTENDERS_SHARE = 0.5
-"""The share of the time in which algorithms are measured against each other."""
+PROGRAMS_SHARE, MEASURED_SHARE = 0.5, 0.9
+"""The shares of the time after which algorithms are measured against each other, and after which parameters are
+fitted."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Measures this machine, on the hosts that are given, or devices. Returns the exit code."""
-    if not 0 < args.seconds <= LONGEST_S:
+    if args.seconds is not None and not 0 < args.seconds <= LONGEST_S:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0, at most {LONGEST_S:g}")
     hosts, devices = are_given(args), args.device or args.from_file
     if devices and hosts:
@@ -83,14 +84,15 @@ def _measure(args: argparse.Namespace) -> int:
         return 0  # rank 0 measures its host alone
     if here:
         os.sched_setaffinity(0, here)
-    measured, parameters, turns = _measured(ranks, args.seconds, most, date)
+    measured, parameters, turns, left_out = _measured(ranks, args.seconds, most, date)
     measured_now = network is not None
     if network is None:
         network, host_of = _known(path)
     failure = _written(path, text(parameters, tuple(sorted(set(ranks))), date, network, host_of))
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
-    for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
+    longest = max(call.nbytes for call in measured.calls)
+    for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * longest):
         print(line)
     if nodes := max(len(set(call.memory.node_of)) for call in measured.calls):
         print(_between_nodes(parameters, nodes))
@@ -100,8 +102,7 @@ def _measure(args: argparse.Namespace) -> int:
         print(f"measured on {few}, as this process may use no more; init() takes the file as measured on all")
     error = errors(parameters, measured.calls)
     print(f"error of predicted times of these calls: median {error[0]:.0%}, 90th percentile {error[1]:.0%}")
-    against = count(len(parameters.corrections), "call")
-    print(f"{against} of algorithms that calls choose from, in {count(turns, 'turn')}: predicted as they took")
+    print(_against(len(parameters.corrections), turns, left_out, args.seconds))
     if failure is not None:
         raise failure
     print(
@@ -111,22 +112,24 @@ def _measure(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(ranks: list[int], seconds: float, most: int, date: str) -> tuple[Tuning, CostParameters, int]:
-    """The calls that parameters are fitted to; the parameters, corrected by those of algorithms beside each other; and
-    the turns of these."""
-    began = time.monotonic()
+def _measured(ranks: list[int], asked_s: float | None, most: int, date: str) -> tuple[Tuning, CostParameters, int, int]:
+    """The calls that parameters are fitted to; the parameters, corrected by those of algorithms beside each other; the
+    turns of these, and how many calls were left out. Without seconds that are asked for all calls are measured."""
+    began, seconds, whole = time.monotonic(), asked_s or SECONDS, asked_s is None
     with progress("tune, seconds", total=round(seconds)) as bar:
 
         def step(text: str) -> None:
             bar.reach(min(time.monotonic() - began, seconds))
             bar.note(text)
 
-        measured = tune(ranks, seconds * (1 - CONTENDERS_SHARE), step, most)
+        measured = tune(ranks, seconds * PROGRAMS_SHARE, step, most, whole)
         against = [row for n in sorted(set(ranks)) for row in contenders.rows(n, most)]
-        times, turns = in_turns(against, seconds * CONTENDERS_SHARE, step)
+        left_s = seconds * MEASURED_SHARE - (time.monotonic() - began)
+        times, turns = in_turns(against, left_s, step, least=len(against) if whole else 0)
     parameters = fit(measured.calls, f"parameters measured on {date}")
-    took_s = {case: median(found) for case, found in times.items()}
-    return measured, contenders.corrected(parameters, took_s), turns
+    took_s = contenders.complete(against, times)
+    left_out = len({case for row in against for case in row}) - len(took_s)
+    return measured, contenders.corrected(parameters, took_s), turns, left_out
 
 
 def _written(path: Path, contents: str) -> OSError | None:
@@ -181,6 +184,15 @@ def _between(network: NetworkCost, host_of: tuple[int, ...]) -> str:
     each = ", ".join(str(host_of.count(host)) for host in sorted(set(host_of)))
     ranks = f"{count(len(host_of), 'rank')} on {count(len(set(host_of)), 'host')}: {each}"
     return f"between hosts: {message}, {_rate(network.bandwidth_Bps)} of payload each way ({ranks})"
+
+
+def _against(calls: int, turns: int, left_out: int, seconds: float | None) -> str:
+    """The algorithms that were measured against each other, in a line."""
+    if not calls:
+        return f"no algorithms measured against each other, as --seconds {seconds:g} were over"
+    measured = f"{count(calls, 'call')} of algorithms that calls choose from, in {count(turns, 'turn')}"
+    left = f"; {left_out:,} more left out, as --seconds {seconds:g} were over" if left_out else ""
+    return f"{measured}: predicted as they took{left}"
 
 
 def usual_ranks(cores: int) -> list[int]:

@@ -14,6 +14,7 @@ from typing import Any
 from ringtree.bench import device_copies
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destinations
+from ringtree.cli.options.running.tune import SECONDS
 from ringtree.cli.table import aligned
 from ringtree.cli.terminal import progress
 from ringtree.files.replacing import replacing
@@ -68,6 +69,7 @@ def _measured(args: argparse.Namespace) -> CopyTable:
     most = parse_bytes(args.maxbytes or MOST)
     if not device_copies.SINGLE <= most <= 1 << 32:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 1M to 4G beside --device")
+    seconds = args.seconds or SECONDS
     module, name = COPIERS[args.device]
     loaded = import_module(module)
     loaded.driver()  # before the machine is looked at: without it there is nothing to measure
@@ -76,13 +78,13 @@ def _measured(args: argparse.Namespace) -> CopyTable:
         machine = copier.machine
         wanted = list(device_copies.transfers(machine, copier.gpus, copier.refusal))
         began = time.monotonic()
-        with progress("tune, seconds", total=round(args.seconds)) as bar:
+        with progress("tune, seconds", total=round(seconds)) as bar:
 
             def step(text: str) -> None:
-                bar.reach(min(time.monotonic() - began, args.seconds))
+                bar.reach(min(time.monotonic() - began, seconds))
                 bar.note(text)
 
-            rows = device_copies.measure(copier, wanted, args.seconds, most, step)
+            rows = device_copies.measure(copier, wanted, seconds, most, step)
         states = device_copies.states(copier, copier.gpus)
         pairs = peer_pairs(machine, Sysfs(Path("/")), states)
         reasons = {frozenset((pair.source, pair.target)): explained(pair) for pair in pairs if pair.allowed is False}

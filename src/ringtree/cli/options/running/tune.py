@@ -12,6 +12,10 @@ measures the algorithms that calls choose from against each other, and corrects 
 choose algorithms and cut schedules by these parameters. The file is a topology, for `ringtree simulate --topology FILE`
 too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
 
+--seconds S bounds the whole but the network: where S is short, fewer sizes and algorithms are measured, and what is
+left out is predicted by the formula alone. Calls of up to 256 KiB are measured however short it is, which takes about
+two seconds on two cores. Without --seconds each call is measured once at least, however long that takes.
+
 Ranks on several hosts, by --hosts or started as any program is (RINGTREE_ADDRESS set), measure in addition the latency
 and bandwidth of the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune`
 on that host alone keeps the network.
@@ -45,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="numbers of ranks such as 2,4 (default: 2 ranks up to 2 per core)",
     )
-    add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 20)")
+    add("--seconds", type=float, metavar="S", help="seconds in all (default: 20, or until all is measured once)")
     add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 64M; with --device 256M)")
     add("--output", type=to_write, metavar="FILE", help="file to write (default: the file that init() reads)")
     hosts.add_arguments(parser, "measure the network between these hosts, too")
