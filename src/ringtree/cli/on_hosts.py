@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 
 from ringtree.runtime.launch.hosts import launcher
@@ -14,11 +15,20 @@ HERE = ("--hosts", "--ssh", "--python")
 """The options that are not the ranks'."""
 
 
-def run_on_each(args: argparse.Namespace) -> int:
-    """Starts the same command as one rank of each host, whatever its slots, and returns its exit code."""
-    return _run(
-        args, [(name, 1) for name in dict.fromkeys(name for name, _ in hosts_of(args.hosts))], args.command_line
-    )
+def run_on_each(args: argparse.Namespace, least: int = 1) -> int:
+    """Starts the same command as one rank of each host, whatever its slots, and returns its exit code. ValueError for
+    fewer than `least` different hosts."""
+    names = list(dict.fromkeys(name for name, _ in hosts_of(args.hosts)))
+    if len(names) < least:
+        raise ValueError(f"--hosts {args.hosts}: expected {least} different hosts at least, such as --hosts a,b")
+    return _run(args, [(name, 1) for name in names], args.command_line)
+
+
+def same_hosts(args: argparse.Namespace, *words: str) -> str:
+    """These words as a command line of a shell, with the options of `args` that name hosts and the way to them."""
+    given = {"--hosts": args.hosts, "--ssh": args.ssh, "--python": args.python}
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return shlex.join([*words, *options])
 
 
 def ranks(args: argparse.Namespace) -> int:

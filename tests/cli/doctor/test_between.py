@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from ringtree.bench.host_links import HostLinks
 from ringtree.cli.doctor.between import findings
 from ringtree.cli.doctor.check import State
 from ringtree.cli.doctor.shown import lines
+from ringtree.cli.on_hosts import same_hosts
 from ringtree.draw.text.lines import plain
 from ringtree.ir.units import bandwidth
 
@@ -112,6 +114,13 @@ def test_interfaces(
 def test_a_network_that_was_never_measured_or_has_changed(before_Bps: float | None, words: str) -> None:
     (found,) = findings([host(0, bandwidth_Bps=before_Bps), host(1)], links(2))
     assert found.state is State.NOTE and words in found.found and found.remedies == ("ringtree tune",)
+    (found,) = findings([host(0, bandwidth_Bps=before_Bps), host(1)], links(2), "ringtree tune --hosts a,b")
+    assert found.remedies == ("ringtree tune --hosts a,b",) and "as this command was started" not in found.found
+
+
+def test_the_command_to_measure_with_names_the_hosts_and_the_way_to_them() -> None:
+    args = argparse.Namespace(hosts="a:2,b", ssh="ssh -p 22", python=None)
+    assert same_hosts(args, "ringtree", "tune") == "ringtree tune --hosts a:2,b --ssh 'ssh -p 22'"
 
 
 def test_two_speeds() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,3 +183,5 @@ def test_it_starts_itself_on_a_list_of_hosts(fresh: Lab) -> None:
     found = json.loads(done.stdout)
     assert done.returncode == (1 if found["problems"] else 0), done.stderr
     assert [each["name"] for each in found["hosts"]] == ["lab0", "lab1"] and found["links"]["pair_budget_s"] == 0.5
+    (network,) = findings(found, "network")
+    assert network["remedies"] == [shlex.join(["ringtree", "tune", "--hosts", "lab0:4,lab1", "--ssh", ssh(fresh)])]

@@ -17,7 +17,7 @@ from ringtree.bench.network import first_ranks
 from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
 from ringtree.cli.doctor import group, shown
-from ringtree.cli.doctor.between import findings
+from ringtree.cli.doctor.between import TUNE, findings
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.this_host import check_host
 from ringtree.cli.options.hosts import ON_HOSTS, are_given
@@ -37,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0")
     if are_given(args):
         check_destinations(args, args.html)
-        started: int = import_module(ON_HOSTS).run_on_each(args)
+        on_hosts = import_module(ON_HOSTS)
+        args.command_line = [*args.command_line, "--tune-command", on_hosts.same_hosts(args, *TUNE.split())]
+        started: int = on_hosts.run_on_each(args)
         return started
     try:
         world, contradiction = detect(meets=True), ""
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         world, contradiction = None, str(error)
     if args.html and (world is None or world.rank == 0):
         check_destination(args.html)
-    result = _alone(_failed(contradiction)) if world is None else _result(world, args.seconds)
+    result = _alone(_failed(contradiction)) if world is None else _result(world, args.seconds, args.tune_command)
     if result is None:
         return 0  # another rank than 0
     if args.json:
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if result["problems"] else 0
 
 
-def _result(world: World, seconds: float) -> dict[str, Any] | None:
+def _result(world: World, seconds: float, tune: str) -> dict[str, Any] | None:
     """All that was found, as JSON writes it; None on another rank than 0. Where that cannot join it prints why and
     does not fail: launchers end all ranks with the first that fails, and rank 0 has not shown its rows yet."""
     if world.size == 1:
@@ -74,7 +76,7 @@ def _result(world: World, seconds: float) -> dict[str, Any] | None:
             return None
         return _alone(_failed(f"the {count(world.size, 'rank')} of {world.launcher} did not meet: {error}"))
     try:
-        return _together(comm, seconds)
+        return _together(comm, seconds, tune)
     except (RuntimeError, OSError) as error:
         return None if world.rank else _alone(_failed(f"the ranks met, and then failed: {error}"))
     finally:
@@ -91,7 +93,7 @@ def _alone(*further: Check) -> dict[str, Any]:
     return _document([{"host": 0, "name": socket.gethostname(), "ranks": [], "checks": rows}], None, further)
 
 
-def _together(comm: Any, seconds: float) -> dict[str, Any] | None:
+def _together(comm: Any, seconds: float, tune: str) -> dict[str, Any] | None:
     """The hosts' rows, their links, and what was found between them, on rank 0."""
     mine = None
     if group.speaks(comm):
@@ -108,7 +110,7 @@ def _together(comm: Any, seconds: float) -> dict[str, Any] | None:
     _name(hosts)
     words = f"{count(comm.size, 'rank')} on {count(len(first_ranks(comm.hosts)), 'host')} met"
     found = [Check(SECTION, "ranks", State.OK, words), *([failure] if failure else [])]
-    return _document(hosts, links, [*found, *findings(hosts, links)])
+    return _document(hosts, links, [*found, *findings(hosts, links, tune)])
 
 
 def _name(hosts: Sequence[dict[str, Any]]) -> None:

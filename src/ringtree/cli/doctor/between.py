@@ -18,6 +18,7 @@ from ringtree.runtime.bootstrap.environment import INTERFACE
 from ringtree.runtime.bootstrap.network.interfaces import VIRTUAL
 
 SECTION = "hosts"
+TUNE = "ringtree tune"
 LOW_PART = 0.5
 """The part of a card's rate below which links are worth a note."""
 STALE = 2.0
@@ -33,14 +34,20 @@ SAME = {
 Hosts = Sequence[Mapping[str, Any]]
 
 
-def findings(hosts: Hosts, links: HostLinks | None) -> list[Check]:
-    """The rows about several hosts."""
+def findings(hosts: Hosts, links: HostLinks | None, tune: str = TUNE) -> list[Check]:
+    """The rows about several hosts. `tune`: the command that measures their network."""
     if len(hosts) < 2:
         return []
     found = [*_differences(hosts)]
     if links is None:
         return found
-    return [*found, *_interfaces(hosts, links), *_slow(hosts, links), *_rates(hosts, links), *_tuned(hosts, links)]
+    return [
+        *found,
+        *_interfaces(hosts, links),
+        *_slow(hosts, links),
+        *_rates(hosts, links),
+        *_tuned(hosts, links, tune),
+    ]
 
 
 def _differences(hosts: Hosts) -> Iterator[Check]:
@@ -162,14 +169,15 @@ def _rates(hosts: Hosts, links: HostLinks) -> Iterator[Check]:
         yield Check(SECTION, "rate", State.NOTE, words, remedies, {"usual_Bps": usual, "card_Bps": card})
 
 
-def _tuned(hosts: Hosts, links: HostLinks) -> Iterator[Check]:
+def _tuned(hosts: Hosts, links: HostLinks, tune: str) -> Iterator[Check]:
     """The network in rank 0's file of `ringtree tune`, beside what was measured now."""
     figures = _figures(hosts[0], "settings", "tune")
-    remedies = ("ringtree tune",)
+    remedies = (tune,)
     before = figures.get("bandwidth_Bps")
     now = float(np.nanmedian(links.bandwidth_Bps))
     if before is None:
-        words = "not in the file of `ringtree tune` on rank 0's host: start it as this command was started"
+        words = "not in the file of `ringtree tune` on rank 0's host"
+        words += ": start it as this command was started" if tune == TUNE else ""
         yield Check(SECTION, "network", State.NOTE, words, remedies)
     elif not 1 / STALE < now / before < STALE:
         words = f"stale: `ringtree tune` found {bandwidth(before)} on {figures['date']}, now it is {bandwidth(now)}"

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if devices:
         code = import_module(DEVICES).run(args)
     elif hosts:
-        code = import_module(ON_HOSTS).run_on_each(args)
+        code = import_module(ON_HOSTS).run_on_each(args, 2)  # one has no network to measure
     else:
         code = _measure(args)
     return code

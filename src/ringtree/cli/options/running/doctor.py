@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print the result as JSON")
     form.add_argument("--html", type=to_write, metavar="FILE", help="write a page that any browser opens")
     hosts.add_arguments(parser, "check these hosts and their links")
+    parser.add_argument("--tune-command", default="ringtree tune", help=argparse.SUPPRESS)  # for the ranks of --hosts
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="seconds for all links between hosts (default 10)"
     )
