@@ -182,7 +182,7 @@ def test_a_wrong_algorithm_is_refused_in_a_line(tmp_path: Path, function: str, e
         ("def star(ranks:\n    pass\n", "mine.py: line 1: "),
         ("\nimport no_such_module\n", "mine.py: ModuleNotFoundError: No module named 'no_such_module' (line 2)"),
         ("raise SystemExit(3)\n", "mine.py: SystemExit: 3 (line 1)"),
-        ("# nothing\n", "mine.py has no function 'star'; expected one, and it has none"),
+        ("# nothing\n", "mine.py has no function 'star'; it defines no function at all"),
     ],
 )
 def test_so_is_a_file_that_cannot_be_loaded(tmp_path: Path, text: str, expected: str) -> None:

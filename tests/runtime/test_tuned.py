@@ -115,6 +115,7 @@ def test_where_the_file_is(tmp_path: Path) -> None:
     assert tuned.location({"RINGTREE_TOPOLOGY": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == "/a/b.json"
     assert tuned.location({"XDG_CONFIG_HOME": "/c"}) == "/c/ringtree/machine.json"
     assert tuned.location({"HOME": "/me"}) == "/me/.config/ringtree/machine.json"
+    assert tuned.location({"HOME": "/"}) == "/.config/ringtree/machine.json"
     assert tuned.parameters_here({"XDG_CONFIG_HOME": str(tmp_path)}) is None
 
 

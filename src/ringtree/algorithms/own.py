@@ -104,8 +104,8 @@ def load(reference: str) -> Function:
     found = getattr(module, function, None)
     if not callable(found) or isinstance(found, type):
         there = [k for k, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__]
-        expected = f"one of {', '.join(there)}" if there else "one, and it has none"
-        raise ValueError(f"{reference}: {path} has no function {function!r}; expected {expected}")
+        has = f"expected one of {', '.join(there)}" if there else "it defines no function at all"
+        raise ValueError(f"{reference}: {path} has no function {function!r}; {has}")
     return found  # type: ignore[no-any-return]
 
 

@@ -23,7 +23,7 @@ def location(env: Mapping[str, str] | None = None) -> str:
     env = os.environ if env is None else env
     if named := env.get(VARIABLE):
         return named
-    folder = env.get("XDG_CONFIG_HOME") or f"{env.get('HOME') or os.path.expanduser('~')}/.config"
+    folder = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(folder, "ringtree", "machine.json")
 
 
