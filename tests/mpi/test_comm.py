@@ -175,7 +175,7 @@ def test_abort_ends_the_process_with_its_code(given: int, code: int) -> None:
 @pytest.mark.parametrize(
     ("missing", "expected"),
     [
-        (lambda: MPI.WIN_NULL.Get_errhandler, "errors are raised"),
+        (lambda: MPI.Comm.Create_errhandler, "errors are raised"),
         (lambda: MPI.File, "numpy.save"),
         (lambda: MPI.COMM_WORLD.Spawn, "ringtree run"),
         (lambda: MPI.Intercomm().Ibcast(None), "Intercomm.Merge"),

@@ -61,7 +61,7 @@ def test_a_handle_that_is_missing_has_a_hint(owner: Any) -> None:
         (lambda: MPI.INT.Create_vector(1, 1, 1).Set_attr, "Datatype.Set_attr: keep what belongs"),
         (lambda: MPI.Prequest.Pready, "Prequest.Pready: a part of a message"),
         (lambda: MPI.MODE_RDONLY, "ringtree.mpi.MODE_RDONLY: files are the program's own"),
-        (lambda: MPI.ERRORS_RETURN, "errors are raised"),
+        (lambda: MPI.Add_error_class, "errors are raised"),
         (lambda: MPI.Flush_buffer, "Bsend keeps a copy"),
         (lambda: MPI._sizeof, "without a handle in C"),
     ],
@@ -90,6 +90,26 @@ def test_a_predefined_handle_stays(name: str) -> None:
     elif name == "GROUP_EMPTY":
         handle.Free()
     assert handle and handle == getattr(MPI, name)
+
+
+@pytest.mark.parametrize("make", [MPI.COMM_SELF.Dup, lambda: MPI.Win.Allocate(8)])
+def test_errors_are_raised_whichever_program_asks_for_it(make: Callable[[], Any]) -> None:
+    owner = make()
+    owner.Set_errhandler(MPI.ERRORS_RETURN)
+    found = owner.Get_errhandler()
+    assert found == MPI.ERRORS_RETURN != MPI.ERRHANDLER_NULL and found and not MPI.Errhandler()
+    found.Free()
+    assert found == MPI.ERRHANDLER_NULL and owner.Get_errhandler() == MPI.ERRORS_RETURN
+    MPI.ERRORS_RETURN.Free()
+    assert repr(MPI.ERRORS_RETURN) == "MPI.ERRORS_RETURN" and MPI.ERRORS_RETURN
+    for handler in (MPI.ERRORS_ARE_FATAL, MPI.ERRORS_ABORT, MPI.ERRHANDLER_NULL):
+        with pytest.raises(NotImplementedError, match=rf"{handler!r}\): errors are raised; expected MPI.ERRORS_RETURN"):
+            owner.Set_errhandler(handler)
+    with pytest.raises(TypeError, match="got int; expected an Errhandler"):
+        owner.Set_errhandler(1)
+    owner.Free()
+    with pytest.raises(MPI.Exception, match="was freed"):
+        owner.Get_errhandler()
 
 
 def test_free_ends_what_a_program_made() -> None:

@@ -93,6 +93,7 @@ from ringtree.mpi.constants import (
     WIN_UNIFIED,
     WTIME_IS_GLOBAL,
 )
+from ringtree.mpi.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
 from ringtree.mpi.errors import (
     ERR_ABI,
     ERR_ACCESS,
@@ -256,7 +257,7 @@ __all__ = [
     "ERR_ACCESS", "ERR_READ_ONLY", "ERR_NO_SPACE", "ERR_QUOTA", "ERR_NOT_SAME", "ERR_IO",
     "ERR_UNSUPPORTED_OPERATION", "ERR_UNSUPPORTED_DATAREP", "ERR_CONVERSION", "ERR_DUP_DATAREP", "Get_error_class",
     "Get_error_string", "Aint_add", "Aint_diff", "Pcontrol", "buffer", "memory", "BottomType", "InPlaceType",
-    "BufferAutomaticType",
+    "BufferAutomaticType", "Errhandler", "ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN",
 ]  # fmt: skip
 
 buffer = memory = Memory

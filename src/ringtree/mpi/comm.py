@@ -30,6 +30,7 @@ from ringtree.mpi.constants import (
     UNIVERSE_SIZE,
     WTIME_IS_GLOBAL,
 )
+from ringtree.mpi.errhandler import ErrorRaiser
 from ringtree.mpi.errors import ERR_ARG, ERR_COMM, ERR_GROUP, ERR_KEYVAL, ERR_LASTCODE, Exception, translating
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
@@ -48,7 +49,9 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes, Hinted, MpiObject):
+class Comm(
+    CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes, Hinted, ErrorRaiser, MpiObject
+):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:

@@ -33,8 +33,7 @@ _NAMES = {
     "TYPECLASS_REAL TYPECLASS_COMPLEX",
     _PARTS: "Psend_init Precv_init Pready Pready_range Pready_list Parrived",
     _ATTRIBUTES: "Get_attr Set_attr Delete_attr Create_keyval Free_keyval",
-    _ERRORS: "Errhandler ERRHANDLER_NULL ERRORS_RETURN ERRORS_ABORT ERRORS_ARE_FATAL Create_errhandler Get_errhandler "
-    "Set_errhandler Call_errhandler Add_error_class Remove_error_class Add_error_code Remove_error_code "
+    _ERRORS: "Create_errhandler Call_errhandler Add_error_class Remove_error_class Add_error_code Remove_error_code "
     "Add_error_string Remove_error_string",
     _SESSIONS: "Session SESSION_NULL Create_from_session_pset",
     _PICKLE: "pickle Pickle",

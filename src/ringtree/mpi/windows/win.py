@@ -24,6 +24,7 @@ from ringtree.mpi.constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
+from ringtree.mpi.errhandler import ErrorRaiser
 from ringtree.mpi.errors import (
     ERR_DISP,
     ERR_KEYVAL,
@@ -48,7 +49,7 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 @translating
-class Win(Epochs, Hinted, MpiObject):
+class Win(Epochs, Hinted, ErrorRaiser, MpiObject):
     """A window; `Win()` is WIN_NULL. It has a communicator of its own, and a thread, which makes other ranks' accesses
     to this rank's memory."""
 
