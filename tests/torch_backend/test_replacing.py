@@ -212,6 +212,26 @@ def test_without_being_asked_nothing_is_replaced(tmp_path: Path, monkeypatch: py
     assert "gloo ProcessGroup [1.0, 1.0]" in started(tmp_path, 1).stdout
 
 
+BOUND = """
+import torch, torch.distributed as dist
+for device in "cpu", "cpu:0":
+    try:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, device_id=torch.device(device))
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_a_device_that_gloo_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+    for names in "", "gloo":
+        monkeypatch.setenv("RINGTREE_REPLACES", names)
+        done = subprocess.run([sys.executable, "-c", BOUND], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        shown.append(done.stdout)
+    assert shown[0] == shown[1] and shown[0].count("must be an accelerator with an index") == 2
+
+
 @pytest.mark.parametrize("names", ["nccl", "gloo,mpi"])
 def test_other_backends_are_refused(names: str) -> None:
     from ringtree.torch_backend import replace

@@ -74,7 +74,8 @@ def _instead_of(helper: Callable[..., Any]) -> Callable[..., Any]:
             _rename(found[0], backend, devices)
             return found
         others = {device: str(other) for device, other in devices.items() if device != "cpu"}
-        ours = {word: value for word, value in named.items() if word not in (options, "device_id")}
+        left_out = (options,) if _refuses(named.get("device_id")) else (options, "device_id")
+        ours = {word: value for word, value in named.items() if word not in left_out}
         found = helper(size, rank, ranks, NAME, store, name, *more, **ours, **{options: TakenPlace(GLOO, others)})
         group, _ = found
         if group is c10d.GroupMember.NON_GROUP_MEMBER:
@@ -90,6 +91,11 @@ def _instead_of(helper: Callable[..., Any]) -> Callable[..., Any]:
 
     made.replaced = helper  # type: ignore[attr-defined]
     return made
+
+
+def _refuses(device: torch.device | None) -> bool:
+    """Whether torch raises for a group that is bound to the device, as it then does by itself."""
+    return device is not None and (device.index is None or device.type == "cpu")
 
 
 def _instead_of_setting(setter: Callable[..., None]) -> Callable[..., None]:
