@@ -37,9 +37,9 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
               std::to_string(call);
   if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
     text +=
-        ", with another schedule or blocks of other sizes (as where RINGTREE_ALGORITHM, RINGTREE_DETERMINISTIC or "
-        "RINGTREE_ACCUMULATE differ, or another version of ringtree is installed), or elements of another type that is "
-        "moved as bytes";
+        ", with other counts (of a call such as all_to_all_v) or shapes (of a list of arrays), with another schedule "
+        "(as where RINGTREE_ALGORITHM, RINGTREE_DETERMINISTIC or RINGTREE_ACCUMULATE differ, or another version of "
+        "ringtree is installed), or elements of another type that is moved as bytes";
   else if (theirs == mine)
     text += "; one of them made a call that the other did not make";
   endpoint_.fail(Failure::mismatch, -1, text);

@@ -151,4 +151,4 @@ def packed_otherwise(comm: Communicator, call: str) -> str:
 )
 def test_lists_of_other_shapes_are_noticed_though_they_hold_as_much(call: str) -> None:
     messages = spawn(packed_otherwise, 2, call, timeout_s=60)
-    assert any("with another schedule or blocks of other sizes" in text for text in messages)
+    assert any("or shapes (of a list of arrays)" in text for text in messages)

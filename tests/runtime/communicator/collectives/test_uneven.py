@@ -281,6 +281,19 @@ def test_an_error_of_one_rank_reaches_the_others(engine: str, how: str, expected
     assert expected in other
 
 
+def counted_otherwise(comm: Communicator) -> str:
+    counts = np.ones((2, 2), int) + (np.eye(2, dtype=int)[:, ::-1] if comm.rank else np.eye(2, dtype=int))
+    with pytest.raises((Mismatch, Poisoned)) as raised:
+        comm.all_to_all_v(np.ones(3), counts)
+        comm.barrier()
+    return str(raised.value)
+
+
+def test_counts_come_first_among_the_causes_where_calls_look_alike() -> None:
+    messages = spawn(counted_otherwise, 2)
+    assert any("call 1, with other counts (of a call such as all_to_all_v)" in text for text in messages), messages
+
+
 def ever_new(comm: Communicator) -> int:
     first = comm.chosen("all_reduce", 1, np.int8).plan
     for length in range(2, KEPT + 50):
