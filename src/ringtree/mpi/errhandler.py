@@ -1,4 +1,4 @@
-"""What MPI does with an error: here it is raised, as with ERRORS_RETURN in mpi4py."""
+"""Handles of MPI's error handlers: errors are raised here, as with ERRORS_RETURN in mpi4py."""
 
 from __future__ import annotations
 
