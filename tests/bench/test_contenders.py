@@ -15,10 +15,12 @@ from ringtree.price import BUILT_IN
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_all_that_calls_choose_from_are_measured(ranks: int) -> None:
     rows = contenders.rows(ranks, 4 << 10)
-    assert [min(c.nbytes for c in row) for row in rows] == [8, 512, 4 << 10]
+    reduces = [row for row in rows if row[0].collective == "reduce"]
+    assert [row[0].nbytes for row in reduces] == [8, 512, 4 << 10]
+    assert all({c.algorithm for c in row} == set(shortlist("reduce", ranks)) for row in reduces)
     for row in rows:
-        assert {c.algorithm for c in row if c.collective == "reduce"} == set(shortlist("reduce", ranks))
-        assert {c.ranks for c in row} == {ranks} and not any(c.collective == "barrier" for c in row)
+        assert {c.ranks for c in row} == {ranks} and row[0].collective != "barrier"
+        assert len({(c.collective, c.nbytes) for c in row}) == 1, "only calls that are alternatives have turns together"
 
 
 def test_one_rank_has_nothing_to_choose() -> None:
