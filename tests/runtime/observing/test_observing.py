@@ -112,7 +112,7 @@ def test_broken_memory_is_read_without_harm(seed: int) -> None:
     nbytes = _native.segment_bytes(2, 8, 4096)
     descriptor = os.memfd_create("ringtree")
     os.ftruncate(descriptor, nbytes)
-    os.pwrite(descriptor, np.array([0x72696E6774720002, (2 << 45) | (8 << 32) | 4096], np.uint64).tobytes(), 0)
+    os.pwrite(descriptor, np.array([0x72696E6774720003, (2 << 45) | (8 << 32) | 4096], np.uint64).tobytes(), 0)
     whole = _native.observe(descriptor)
     assert whole is not None and whole["readable"] and len(whole["members"]) == 2
     for at, length in ((64, 2048), (4096, 640), (nbytes - 8192, 8192)):  # its failure, members, waits
@@ -121,7 +121,7 @@ def test_broken_memory_is_read_without_harm(seed: int) -> None:
     assert broken is not None and len(broken["members"]) == 2
     os.pwrite(descriptor, draw.bytes(8), 8)  # the layout
     _native.observe(descriptor)
-    os.pwrite(descriptor, np.array([0x72696E6774720003], np.uint64).tobytes(), 0)
+    os.pwrite(descriptor, np.array([0x72696E6774720004], np.uint64).tobytes(), 0)
     other = _native.observe(descriptor)
     assert other is not None and not other["readable"]
     os.close(descriptor)
