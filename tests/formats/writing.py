@@ -19,15 +19,26 @@ def algo(gpus: list[list[Block]], chunks: int, coll: str = "allreduce", inplace:
     ]
     for rank, blocks in enumerate(gpus):
         lines.append(f'<gpu id="{rank}" i_chunks="{i}" o_chunks="{o}" s_chunks="{scratch}">')
+        awaited = {_announced(blocks, *map(int, w.split(".")[:2])) for _, _, steps in blocks for w in _waits(steps)}
         for number, (send, recv, steps) in enumerate(blocks):
             lines.append(f'<tb id="{number}" send="{send}" recv="{recv}" chan="0">')
-            lines += [_step(s, text) for s, text in enumerate(steps)]
+            lines += [_step(s, text, (number, s) in awaited) for s, text in enumerate(steps)]
             lines.append("</tb>")
         lines.append("</gpu>")
     return "\n".join([*lines, "</algo>"])
 
 
-def _step(number: int, text: str) -> str:
+def _waits(steps: list[str]) -> list[str]:
+    return [words[words.index("after") + 1] for words in map(str.split, steps) if "after" in words]
+
+
+def _announced(blocks: list[Block], block: int, step: int) -> tuple[int, int]:
+    """The step that ends the wait for that one: a nop announces nothing."""
+    steps = blocks[block][2]
+    return block, next((k for k in range(step, len(steps)) if not steps[k].startswith("nop")), -1)
+
+
+def _step(number: int, text: str, is_awaited: bool) -> str:
     words = text.split()
     kind = words[0]
     source, target, *rest = ["i0", "i0", *words[1:]] if kind == "nop" else words[1:]
@@ -35,7 +46,7 @@ def _step(number: int, text: str) -> str:
     block, before = rest[rest.index("after") + 1].split(".") if "after" in rest else ("-1", "-1")
     return (
         f'<step s="{number}" type="{kind}" srcbuf="{source[0]}" srcoff="{source[1:]}" dstbuf="{target[0]}" '
-        f'dstoff="{target[1:]}" cnt="{count}" depid="{block}" deps="{before}" hasdep="0"/>'
+        f'dstoff="{target[1:]}" cnt="{count}" depid="{block}" deps="{before}" hasdep="{int(is_awaited)}"/>'
     )
 
 

@@ -9,7 +9,7 @@ each element outside its parent; so a hostile file costs no more than its length
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.parsers import expat
 
@@ -60,7 +60,8 @@ class InputCopy:
 
 @dataclass(frozen=True, slots=True)
 class MscclStep:
-    """`line`: its line in the file. `depends`: (thread block's id, step) that must finish before, or None."""
+    """`line`: its line in the file. `depends`: (thread block's id, step) that must finish before, or None.
+    `announces`: whether its end is announced to those that wait."""
 
     line: int
     type: str
@@ -68,6 +69,7 @@ class MscclStep:
     target: tuple[str, int]
     count: int
     depends: tuple[int, int] | None
+    announces: bool
 
 
 @dataclass(slots=True)
@@ -185,7 +187,8 @@ class _Reader:
             raise self.refuse(f"hasdep={numbers['hasdep']}; expected 0 or 1")
         depends = None if numbers["depid"] == -1 else (numbers["depid"], numbers["deps"])
         source, target = (words["srcbuf"], numbers["srcoff"]), (words["dstbuf"], numbers["dstoff"])
-        block.steps.append(MscclStep(line, words["type"], source, target, numbers["cnt"], depends))
+        announces = words["type"] != "nop" and numbers.get("hasdep", 1) == 1
+        block.steps.append(MscclStep(line, words["type"], source, target, numbers["cnt"], depends, announces))
 
     def _attributes(self, tag: str, attributes: dict[str, str]) -> tuple[dict[str, str], dict[str, int]]:
         words, numbers = _WORDS[tag], _NUMBERS[tag]
@@ -217,8 +220,8 @@ def _check(algo: Algo) -> None:
     _check_runtime(algo)
     for gpu in algo.gpus:
         ids = [b.id for b in gpu.blocks]
-        if len(set(ids)) < len(ids):
-            raise FormatError(f"{algo.where(gpu.id)}: tb ids {_few(ids)}; expected each once")
+        if sorted(ids) != list(range(len(ids))) and min(ids) >= 0:
+            raise FormatError(f"{algo.where(gpu.id)}: tb ids {_few(ids)}; expected 0..{len(ids) - 1}, each once")
         lanes: dict[tuple[str, int, int], int] = {}
         for at, block in enumerate(gpu.blocks):
             _check_numbers(algo.where(gpu.id, at), block)
@@ -234,6 +237,7 @@ def _check(algo: Algo) -> None:
                         "expected one thread block for each peer and channel"
                     )
             _check_steps(algo, gpu, at, dict(zip(ids, gpu.blocks, strict=True)))
+        _settle_waits(algo, gpu)
 
 
 def _check_numbers(where: str, block: ThreadBlock) -> None:
@@ -276,6 +280,41 @@ def _check_steps(algo: Algo, gpu: MscclGpu, at: int, blocks: dict[int, ThreadBlo
             other, before = step.depends
             if other not in blocks or not 0 <= before < len(blocks[other].steps):
                 raise FormatError(f"{where}: depends on tb {other} step {before}, which its gpu does not have")
+
+
+def _settle_waits(algo: Algo, gpu: MscclGpu) -> None:
+    """Has each step wait for the one whose end is announced to it (RCCL, msccl_parser.cc and msccl_kernel_impl.h): a
+    thread block counts its steps, those without hasdep=1 and nops in silence."""
+    blocks = {block.id: block for block in gpu.blocks}
+    last = dict.fromkeys(blocks, -1)  # the last step that another waits for
+    for at, block in enumerate(gpu.blocks):
+        waits_before = False
+        for number, step in enumerate(block.steps):
+            if step.type != "nop" and waits_before and step.depends is None:
+                raise FormatError(
+                    f"{algo.where(gpu.id, at, number)}: waits for nothing behind a nop that does; expected the last of "
+                    "the waits in it, as runtimes refuse others"
+                )
+            waits_before = step.type == "nop" and (waits_before or step.depends is not None)
+            if step.depends is None:
+                continue
+            other, before = step.depends
+            steps = blocks[other].steps
+            announced = next((k for k in range(before, len(steps)) if steps[k].announces), -1)
+            if announced < 0:
+                raise FormatError(
+                    f"{algo.where(gpu.id, at, number)}: deadlock: waits for tb {other} step {before}, whose end nobody "
+                    "announces; expected hasdep=1 there or in a later step of that tb, which is no nop"
+                )
+            block.steps[number] = replace(step, depends=(other, announced))
+            last[other] = max(last[other], announced)
+    for at, block in enumerate(gpu.blocks):
+        for number, step in enumerate(block.steps[: max(last[block.id], 0)]):
+            if step.type == "nop" and step.depends is None:
+                raise FormatError(
+                    f"{algo.where(gpu.id, at, number)}: waits for nothing, so runtimes leave it out and number the "
+                    f"steps after it one lower than those that wait for step {last[block.id]}; expected no such nop"
+                )
 
 
 def _few(numbers: list[int]) -> str:
