@@ -53,7 +53,8 @@ MISTAKES = [
     ("--experts 4 --balance nan", "balance is nan; expected 0 or a positive number"),
     ("--seed 99999999999", "seed is 99999999999; expected at most 4,294,967,295"),
     ("--steps 0", "steps is 0; expected at least 1"),
-    ("--rate 0", "rate is 0.0; expected a positive number"),
+    ("--rate 1e12", "rate is 1000000000000.0; expected a number above 0 and below 1,000,000"),
+    ("--rate 0", "rate is 0.0; expected a number above 0 and below 1,000,000"),
     ("--optimizer newton", "optimizer is 'newton'; expected one of adamw, sgd"),
     ("--heads 5", "a width of 96 is not a multiple of 5 heads"),
     ("--layers 0", "the model's layers is 0; expected at least 1"),
@@ -151,10 +152,11 @@ def test_only_one_rank_speaks_and_the_losses_are_those_of_one(train: Ringtree) -
 
 @pytest.mark.torch
 @pytest.mark.parametrize("how", ["--dp 1 --experts 2 --html {}/x.html", "--dp 2 --elastic"])
-def test_a_loss_that_diverged_is_written(train: Ringtree, tmp_path: Path, how: str) -> None:
+def test_a_loss_that_diverged_is_written_and_named(train: Ringtree, tmp_path: Path, how: str) -> None:
     file, words = tmp_path / "x.json", f"--steps 12 --optimizer sgd --rate 1e5 {how.format(tmp_path)}".split()
-    code, _, err = train(*words, "--json", str(file))
+    code, out, err = train(*words, "--json", str(file))
     assert code == 0, err
+    assert re.search(r"the loss is no finite number from step [2-9] on", out), out
     assert strictly(file.read_text())["steps"][-1]["loss"] == "nan"
     assert (tmp_path / "x.html").exists() == ("--html" in words)
 

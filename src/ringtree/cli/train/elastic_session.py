@@ -13,6 +13,7 @@ import ringtree
 from ringtree.bench.machine import describe
 from ringtree.cli import terminal
 from ringtree.cli.train.elastic import Roll
+from ringtree.cli.train.report import of_losses
 from ringtree.cli.train.session import Keeping, reporting
 from ringtree.errors import PeerDied, TimedOut
 from ringtree.files.replacing import replace_with_json
@@ -125,10 +126,7 @@ def summary(session: ElasticSession) -> Iterator[str]:
     if losses or session.changes:
         yield ""
     if losses:  # none where the last step of those who died is in the checkpoint of those who joined
-        yield (
-            f"{units.count(len(losses), 'step')} in {units.duration(whole_s)}: loss {losses[0]:.4f} at the first, "
-            f"{losses[-1]:.4f} at the last"
-        )
+        yield from of_losses(losses, whole_s, session.trainer.steps_done - len(losses) + 1)
     yield from map(words, session.changes)
 
 

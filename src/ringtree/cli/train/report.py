@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import isfinite
 
 from ringtree.cli.table import aligned
 from ringtree.draw.text.lines import Line, TextSpan
@@ -37,8 +38,6 @@ def lines(measured: TrainingRecord) -> list[Line]:
 
 def _curve(measured: TrainingRecord) -> list[Line]:
     """The loss over the steps, where there are some and all are finite."""
-    from math import isfinite
-
     if len(measured.losses) < FEWEST or not all(map(isfinite, measured.losses)):
         return []
     curve = list(enumerate(measured.losses, measured.first))
@@ -46,12 +45,20 @@ def _curve(measured: TrainingRecord) -> list[Line]:
     return [(), *drawn] if drawn else []
 
 
+def of_losses(losses: Sequence[float], whole_s: float, first: int) -> Iterator[str]:
+    """The losses of the steps from the number `first` on, which took `whole_s`; and where they are no numbers."""
+    steps = f"{units.count(len(losses), 'step')} in {units.duration(whole_s)}"
+    yield f"{steps}: loss {losses[0]:.4f} at the first, {losses[-1]:.4f} at the last"
+    lost = next((step for step, loss in enumerate(losses, first) if not isfinite(loss)), None)
+    if lost is not None:
+        yield (
+            f"the loss is no finite number from step {lost} on, nor are the weights of checkpoints since: expected a "
+            "lower --rate, from an earlier checkpoint"
+        )
+
+
 def _rate(measured: TrainingRecord) -> Iterator[str]:
-    whole_s = sum(measured.step_s)
-    yield (
-        f"{units.count(len(measured.losses), 'step')} in {units.duration(whole_s)}: loss {measured.losses[0]:.4f} at "
-        f"the first, {measured.losses[-1]:.4f} at the last"
-    )
+    yield from of_losses(measured.losses, sum(measured.step_s), measured.first)
     yield (
         f"{measured.tokens_per_s:,.0f} tokens per second: {measured.tokens:,} (bytes of text) a step, of "
         f"{units.duration(measured.median_s)} in the median"

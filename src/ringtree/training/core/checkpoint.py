@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from ringtree.training.core.checkpoint_folder import (
     begin,
     beside,
     claim,
+    discard,
     latest,
     leave_token,
     remove_earlier,
@@ -50,6 +52,8 @@ __all__ = ["claimed", "latest", "latest_of_all", "load", "save"]
 
 T = TypeVar("T")
 MOST_BYTES = 1 << 24
+LEAST_LEFT = 1 << 20
+"""Fewer bytes on a disk are worth a word where a checkpoint cannot be written to it."""
 """The most of training.json."""
 EARLIER: dict[str, Any] = {"kv_heads": None, "ffn_width": None, "gated": False, "tied": False}
 """Parts of a shape that earlier checkpoints do not name: all models had them so."""
@@ -126,6 +130,13 @@ def save(trainer: Trainer, folder: Path, keep: int | None = None) -> Path:
         _on_first(lambda: begin(unfinished))
         with _undisturbed(unfinished), _one_line(f"the checkpoint {made} cannot be written"):
             dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
+    except OSError as failed:  # on all ranks, when each has ended its part
+        left = shutil.disk_usage(folder).free if folder.is_dir() else LEAST_LEFT
+        if not dist.is_initialized() or dist.get_rank() == 0:
+            discard(unfinished)  # it may have all the room that the next one needs
+        if left >= LEAST_LEFT:
+            raise
+        raise OSError(f"{failed}; {left:,} bytes were left on the disk") from None
     finally:
         trainer.let_go()
     _on_first(end)

@@ -74,9 +74,9 @@ def begin(unfinished: Path) -> None:
         if (left / FACTS).exists() and not name.exists():
             left.rename(name)
         else:
-            _remove(left)
+            discard(left)
     for left, _ in _left(folder, UNFINISHED):  # also those of steps that did not fit
-        _remove(left)
+        discard(left)
     unfinished.mkdir(parents=True)
 
 
@@ -84,14 +84,14 @@ def take_name(unfinished: Path, made: Path) -> None:
     """Gives a whole checkpoint its name, in place of one of as many steps."""
     if _exchanged(unfinished, made):
         _settle(made.parent)
-        _remove(unfinished)
+        discard(unfinished)
         return
     replaced = beside(made, REPLACED)
     if made.exists():
         made.rename(replaced)  # until the next line, `latest` finds it by this name
     unfinished.rename(made)
     _settle(made.parent)
-    _remove(replaced)
+    discard(replaced)
 
 
 def remove_earlier(made: Path, keep: int, is_whole: Callable[[Path], bool]) -> None:
@@ -105,7 +105,18 @@ def remove_earlier(made: Path, keep: int, is_whole: Callable[[Path], bool]) -> N
         left = beside(steps[k])
         with suppress(OSError):
             steps[k].rename(left)  # so that of a job that ends here, the next one removes the rest
-            _remove(left)
+            discard(left)
+
+
+def discard(left: Path) -> None:
+    """Removes what is no checkpoint any more, so that at no moment a part of it looks like one."""
+    with suppress(OSError):
+        (left / FACTS).unlink()
+    if left.is_dir() and not left.is_symlink():
+        shutil.rmtree(left, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            left.unlink()
 
 
 def _settle(folder: Path) -> None:
@@ -128,14 +139,3 @@ def _exchanged(one: Path, other: Path) -> bool:
     not there."""
     call = getattr(ctypes.CDLL(None), "renameat2", None)
     return call is not None and call(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE) == 0
-
-
-def _remove(left: Path) -> None:
-    """Removes what is no checkpoint any more, so that at no moment a part of it looks like one."""
-    with suppress(OSError):
-        (left / FACTS).unlink()
-    if left.is_dir() and not left.is_symlink():
-        shutil.rmtree(left, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            left.unlink()

@@ -67,7 +67,9 @@ class Shape:
         if self.top_k < 1:
             raise ValueError(f"top_k is {self.top_k}; expected at least 1")
         if not 0 < self.capacity_factor < 1e6:
-            raise ValueError(f"capacity_factor is {self.capacity_factor}; expected a positive number")
+            raise ValueError(
+                f"capacity_factor is {self.capacity_factor}; expected a number above 0 and below 1,000,000"
+            )
         if not 0 <= self.balance < 1e6:
             raise ValueError(f"balance is {self.balance}; expected 0 or a positive number")
 
@@ -122,9 +124,9 @@ class TrainingSettings:
         if self.seed > MOST_SEED:
             raise ValueError(f"seed is {self.seed}; expected at most {MOST_SEED:,}")
         if not 0 < self.rate < 1e6:
-            raise ValueError(f"rate is {self.rate}; expected a positive number")
+            raise ValueError(f"rate is {self.rate}; expected a number above 0 and below 1,000,000")
         if not 1 <= self.slow_factor < 1e6:
-            raise ValueError(f"slow_factor is {self.slow_factor}; expected at least 1")
+            raise ValueError(f"slow_factor is {self.slow_factor}; expected at least 1, below 1,000,000")
         if self.optimizer not in STATE:
             raise ValueError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(STATE)}")
 
