@@ -67,9 +67,7 @@ class Shape:
         if self.top_k < 1:
             raise ValueError(f"top_k is {self.top_k}; expected at least 1")
         if not 0 < self.capacity_factor < 1e6:
-            raise ValueError(
-                f"capacity_factor is {self.capacity_factor}; expected a number above 0 and below 1,000,000"
-            )
+            raise ValueError(f"capacity_factor is {self.capacity_factor}; expected a positive number")
         if not 0 <= self.balance < 1e6:
             raise ValueError(f"balance is {self.balance}; expected 0 or a positive number")
 
