@@ -117,6 +117,23 @@ def test_one_shot_is_one_reduction_in_rank_order_and_one_slot():
         assert sum(i.kind is Kind.COPY for i in p.instructions) == 1
 
 
+@pytest.mark.parametrize(
+    ("received", "written"),
+    [
+        ([(0, 2), (2, 2), (0, 2)], [(0, 2, 3), (2, 2, 2)]),
+        ([(0, 2), (1, 1), (0, 2)], [(0, 2, 2), (1, 1, 2), (0, 2, 2)]),
+        ([(1, 1), (0, 2), (1, 1)], [(1, 1, 2), (0, 2, 2), (1, 1, 2)]),
+    ],
+)
+def test_ranges_of_a_round_that_overlap_are_written_in_listed_order(received, written):
+    """Equal ranges are one instruction only where nothing between them writes a part: (chunk, count, sources)."""
+    chunk, count = np.array(received).T
+    rows = Transfers.of([1, 2, 3], [0, 0, 0], chunk, count=count, reduce=True)
+    program = lower_rank(Schedule("overlapping", "all_reduce", 4, 4, (Block(rows),)), 0)
+    reduces = [i for i in program.threads[0] if i.kind is Kind.REDUCE]
+    assert [(i.targets[0].index, i.targets[0].count, len(i.sources)) for i in reduces] == written
+
+
 def test_chunks_received_are_the_schedules():
     schedule = ring_all_reduce(7)
     assert [p.chunks_from() for p in lower(schedule)] == [{(r - 1) % 7: 12} for r in range(7)]
