@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +21,28 @@ VICTIM = 3
 """The rank, alone on host 2, that leaves."""
 
 
+def raised(call: Callable[[], object]) -> list[str]:
+    """The error of a call: [type, message]."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001
+        return [type(error).__name__, str(error)]
+    return ["none", ""]
+
+
+def is_of_the_victims_error(found: list[str], left: int = VICTIM) -> bool:
+    kind, message = found
+    cause = f"; the first cause: rank {VICTIM} failed with ValueError: boom"
+    return kind == PeerDied.__name__ and message.startswith(f"rank {left} left the group") and message.endswith(cause)
+
+
 def test_one_who_left_is_not_waited_for(ranks: Ranks, wire: str) -> None:
     def rank(comm: Communicator) -> list[str]:
         comm.all_reduce(np.ones(10))
         if comm.rank == VICTIM:
             comm.close()
             return ["left", ""]
-        try:
-            comm.all_reduce(np.ones(10))
-        except Exception as error:  # noqa: BLE001
-            return [type(error).__name__, str(error)]
-        return ["none", ""]
+        return raised(lambda: comm.all_reduce(np.ones(10)))
 
     found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
     for other in (0, 1, 2):
@@ -48,18 +59,12 @@ def test_who_waits_for_a_slow_rank_hears_of_one_that_left(ranks: Ranks, wire: st
             raise ValueError("boom")
         if comm.rank == 0:
             until(lambda: len(list(tmp_path.iterdir())) == 2)
-        try:
-            comm.broadcast(np.ones(10), 0)
-        except Exception as error:  # noqa: BLE001
-            (tmp_path / str(comm.rank)).touch()
-            return [type(error).__name__, str(error)]
-        return ["none", ""]
+        found = raised(lambda: comm.broadcast(np.ones(10), 0))
+        (tmp_path / str(comm.rank)).touch()
+        return found
 
     found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
-    for other in (0, 1, 2):
-        kind, message = found[other]
-        assert kind == PeerDied.__name__ and message.startswith(f"rank {VICTIM} left the group"), message
-        assert message.endswith(f"; the first cause: rank {VICTIM} failed with ValueError: boom"), message
+    assert all(is_of_the_victims_error(found[other]) for other in (0, 1, 2)), found
 
 
 def test_a_rank_that_fails_before_any_is_connected_to_it_gives_its_cause(ranks: Ranks, wire: str) -> None:
@@ -69,17 +74,10 @@ def test_a_rank_that_fails_before_any_is_connected_to_it_gives_its_cause(ranks: 
         if comm.rank == VICTIM:
             raise ValueError("boom")
         time.sleep(0.5)  # it has left
-        try:
-            comm.all_reduce(np.ones(4))
-        except Exception as error:  # noqa: BLE001
-            return [type(error).__name__, str(error)]
-        return ["none", ""]
+        return raised(lambda: comm.all_reduce(np.ones(4)))
 
     found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
-    for other in (0, 1, 2):
-        kind, message = found[other]
-        assert kind == PeerDied.__name__ and message.startswith(f"rank {VICTIM} left the group"), message
-        assert message.endswith(f"; the first cause: rank {VICTIM} failed with ValueError: boom"), message
+    assert all(is_of_the_victims_error(found[other]) for other in (0, 1, 2)), found
 
 
 def test_the_first_cause_crosses_groups_and_hosts(ranks: Ranks, wire: str) -> None:
@@ -92,20 +90,11 @@ def test_the_first_cause_crosses_groups_and_hosts(ranks: Ranks, wire: str) -> No
             group.barrier()  # they are connected
         if comm.rank == VICTIM:
             raise ValueError("boom")
-        try:
-            if first is not None:
-                first.recv(np.ones(10), 1)
-            elif second is not None:
-                second.recv(np.ones(10), 1)
-        except Exception as error:  # noqa: BLE001
-            return [type(error).__name__, str(error)]
-        return ["none", ""]
+        group = first or second
+        return raised(lambda: group.recv(np.ones(10), 1)) if group is not None else ["none", ""]
 
     found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
-    for other, left in ((2, VICTIM), (0, 2)):
-        kind, message = found[other]
-        assert kind == PeerDied.__name__ and message.startswith(f"rank {left} left the group"), message
-        assert message.endswith(f"; the first cause: rank {VICTIM} failed with ValueError: boom"), message
+    assert is_of_the_victims_error(found[2]) and is_of_the_victims_error(found[0], left=2), found
 
 
 def test_what_was_sent_before_leaving_arrives_over_a_slow_link(ports: Iterator[int], wire: str) -> None:
