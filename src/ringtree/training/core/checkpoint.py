@@ -52,9 +52,9 @@ __all__ = ["claimed", "latest", "latest_of_all", "load", "save"]
 
 T = TypeVar("T")
 MOST_BYTES = 1 << 24
+"""The most of training.json."""
 LEAST_LEFT = 1 << 20
 """Fewer bytes on a disk are worth a word where a checkpoint cannot be written to it."""
-"""The most of training.json."""
 EARLIER: dict[str, Any] = {"kv_heads": None, "ffn_width": None, "gated": False, "tied": False}
 """Parts of a shape that earlier checkpoints do not name: all models had them so."""
 CHANGEABLE = ("seed", "batch", "rate")
